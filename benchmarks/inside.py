@@ -13,18 +13,18 @@ other ranks.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.inside import Cells, FeatureCosts, RankLoad, counts_of, fit_costs
-from precice_lb.inside.mesh import PARTITIONERS, cost_weights
+from precice_lb.inside import Cells, FeatureCosts, RankLoad, fit_costs
+from precice_lb.inside.mesh import bisection
 
 FEATURES = ("cells", "dispersive", "monitor", "absorber")
 SECONDS = np.array([1.0, 1.5, 8.0, 0.5]) * 1e-7
@@ -44,13 +44,25 @@ def box(resolution: int, height: float) -> tuple[NDArray[np.float64], NDArray[np
     return centres, np.concatenate(pairs)
 
 
-def domain(centres: NDArray[np.float64], pairs: NDArray[np.int64], **features: NDArray[np.bool_]) -> Cells:
+@dataclass(frozen=True, eq=False)
+class Domain(Cells):
+    """Cells with pairs of neighbours, shape (pairs, 2)."""
+
+    pairs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
+
+
+def domain(centres: NDArray[np.float64], pairs: NDArray[np.int64], **features: NDArray[np.bool_]) -> Domain:
     """Cells with features that are there or not."""
     columns = [features.get(name, np.ones(len(centres), dtype=bool)) for name in FEATURES]
-    return Cells(centres, FEATURES, np.column_stack(columns).astype(float), pairs)
+    return Domain(centres, FEATURES, np.column_stack(columns).astype(float), pairs=pairs)
 
 
-def oled(resolution: int) -> Cells:
+def counts_of(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> NDArray[np.float64]:
+    """Count what each rank holds, shape (ranks, features)."""
+    return np.column_stack([np.bincount(rank_of, column, ranks) for column in cells.counts.T])
+
+
+def oled(resolution: int) -> Domain:
     """Metal cathode with a lattice of scatterers at the bottom, monitors beside the emitters and in the glass."""
     centres, pairs = box(resolution, 1.5)
     x, y, z = centres.T
@@ -60,7 +72,7 @@ def oled(resolution: int) -> Cells:
     return domain(centres, pairs, dispersive=metal, monitor=monitor, absorber=(z < 0.15) | (z > 1.35))
 
 
-def cmos(resolution: int) -> Cells:
+def cmos(resolution: int) -> Domain:
     """Lenses over silicon with pillars, an absorber in the silicon, monitors across the photodiode of one pixel."""
     centres, pairs = box(resolution, 2.0)
     x, y, z = centres.T
@@ -71,7 +83,7 @@ def cmos(resolution: int) -> Cells:
     return domain(centres, pairs, dispersive=silicon, monitor=monitor, absorber=(z < 0.15) | (z > 1.85))
 
 
-def tandem(resolution: int) -> Cells:
+def tandem(resolution: int) -> Domain:
     """Two dispersive films with gratings on a metal reflector, monitors at each boundary of a film."""
     centres, pairs = box(resolution, 1.5)
     x, y, z = centres.T
@@ -81,14 +93,14 @@ def tandem(resolution: int) -> Cells:
     return domain(centres, pairs, dispersive=metal | lower | upper, monitor=monitor, absorber=z > 1.3)
 
 
-DOMAINS: dict[str, Callable[[int], Cells]] = {"OLED": oled, "CMOS sensor": cmos, "tandem solar cell": tandem}
+DOMAINS: dict[str, Callable[[int], Domain]] = {"OLED": oled, "CMOS sensor": cmos, "tandem solar cell": tandem}
 
 
-def learned_costs(coarse: Sequence[Cells], noise: float, generator: np.random.Generator) -> FeatureCosts:
+def learned_costs(coarse: Sequence[Domain], noise: float, generator: np.random.Generator) -> FeatureCosts:
     """Fit costs to emulated runs of small domains, cut into equal volumes."""
     loads = []
     for cells, ranks in itertools.product(coarse, SMALL_RANKS):
-        counts = counts_of(cells, PARTITIONERS["bisection"](cells, np.ones(len(cells.centres)), ranks), ranks)
+        counts = counts_of(cells, bisection(cells.centres, np.ones(len(cells.centres)), ranks), ranks)
         busy = counts @ SECONDS * generator.normal(1, noise, ranks)
         loads.append(RankLoad(str(ranks), FEATURES, counts, busy))
     costs = fit_costs(loads)
@@ -97,19 +109,17 @@ def learned_costs(coarse: Sequence[Cells], noise: float, generator: np.random.Ge
     return costs
 
 
-def window(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> tuple[float, float, float]:
+def window(cells: Domain, rank_of: NDArray[np.int64], ranks: int) -> tuple[float, float, float]:
     """Seconds of the slowest rank with its faces; imbalance (max - min)/max of the cells' seconds; share of faces."""
     busy = counts_of(cells, rank_of, ranks) @ SECONDS
-    sides = rank_of[cells.neighbours]
+    sides = rank_of[cells.pairs]
     apart = sides[sides[:, 0] != sides[:, 1]]
     faces = FACE * np.bincount(apart.ravel(), minlength=ranks)
     whole = busy + faces
     return float(whole.max()), float(np.ptp(busy) / busy.max()), float(faces[np.argmax(whole)] / whole.max())
 
 
-def compare(
-    resolution: int, ranks: Sequence[int], noise: float, partitioners: Sequence[str], seed: int = 0
-) -> list[dict[str, Any]]:
+def compare(resolution: int, ranks: Sequence[int], noise: float, seed: int = 0) -> list[dict[str, Any]]:
     """Partition each domain for each number of ranks by equal volumes and by learned costs."""
     rows = []
     generator = np.random.default_rng(seed)
@@ -118,11 +128,11 @@ def compare(
     for name, make in DOMAINS.items():
         cells = make(resolution)
         for count in ranks:
-            ones = np.ones(len(cells.centres))
-            equal = window(cells, PARTITIONERS["bisection"](cells, ones, count), count)
-            row = {"domain": name, "ranks": count, "cost_error": error, "equal": equal}
-            for each in partitioners:
-                row[each] = window(cells, PARTITIONERS[each](cells, cost_weights(cells, costs), count), count)
+            ways = {"equal": np.ones(len(cells.centres)), "by cost": cells.counts @ costs.seconds}
+            row: dict[str, Any] = {"domain": name, "ranks": count, "cost_error": error}
+            row |= {
+                way: window(cells, bisection(cells.centres, weights, count), count) for way, weights in ways.items()
+            }
             rows.append(row)
     return rows
 
@@ -135,20 +145,13 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    partitioners = ["bisection"] + ["metis"] * (importlib.util.find_spec("pymetis") is not None)
-    rows = compare(arguments.resolution, arguments.ranks, arguments.noise, partitioners)
-    print(
-        "| domain | ranks | equal volumes: imbalance, ms | "
-        + " | ".join(f"{p}: imbalance, ms, faces, faster" for p in partitioners)
-        + " |"
-    )
-    print("|" + "---|" * (3 + len(partitioners)))
+    rows = compare(arguments.resolution, arguments.ranks, arguments.noise)
+    print("| domain | ranks | equal volumes: imbalance, ms | equal cost: imbalance, ms, faces, faster |")
+    print("|---|---|---|---|")
     for row in rows:
-        texts = [f"{row['equal'][1]:.0%}, {1e3 * row['equal'][0]:.2f}"]
-        for name in partitioners:
-            seconds, uneven, faces = row[name]
-            texts.append(f"{uneven:.1%}, {1e3 * seconds:.2f}, {faces:.0%}, {row['equal'][0] / seconds - 1:.0%}")
-        print(f"| {row['domain']} | {row['ranks']} | " + " | ".join(texts) + " |")
+        (equal, uneven_before, _), (seconds, uneven, faces) = row["equal"], row["by cost"]
+        before, after = f"{uneven_before:.0%}, {1e3 * equal:.2f}", f"{uneven:.1%}, {1e3 * seconds:.2f}, {faces:.0%}"
+        print(f"| {row['domain']} | {row['ranks']} | {before} | {after}, {1 - seconds / equal:.0%} |")
     print(f"learned costs are within {rows[0]['cost_error']:.1%} of the true ones")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(rows, indent=2))

@@ -14,11 +14,11 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from inside import DOMAINS, FACE, FEATURES, SECONDS, box, domain
+from inside import DOMAINS, FACE, FEATURES, SECONDS, Domain, box, counts_of, domain
 from numpy.typing import NDArray
 
-from precice_lb.inside import Cells, FeatureCosts, counts_of
-from precice_lb.inside.mesh import PARTITIONERS, cost_weights
+from precice_lb.inside import FeatureCosts
+from precice_lb.inside.mesh import bisection
 from precice_lb.models import make_learner
 
 CACHE = 3000.0
@@ -36,7 +36,7 @@ HOW = {
 }
 
 
-def random_domain(generator: np.random.Generator) -> Cells:
+def random_domain(generator: np.random.Generator) -> Domain:
     """Three regions along z, silicon, monitor and neither, with absorbing layers, at 12 to 20 cells a side."""
     height = generator.uniform(1.0, 2.0)
     centres, pairs = box(int(generator.integers(12, 21)), height)
@@ -51,12 +51,12 @@ def random_domain(generator: np.random.Generator) -> Cells:
     )
 
 
-def emulate(cells: Cells, ranks: int, noise: float, generator: np.random.Generator) -> tuple[list[float], list[float]]:
+def emulate(cells: Domain, ranks: int, noise: float, generator: np.random.Generator) -> tuple[list[float], list[float]]:
     """Run a domain: ranks, cells and fractions; seconds, and those of the slowest rank's communication."""
-    rank_of = PARTITIONERS["bisection"](cells, cost_weights(cells, COSTS), ranks)
+    rank_of = bisection(cells.centres, cells.counts @ COSTS.seconds, ranks)
     counts = counts_of(cells, rank_of, ranks)
     busy = counts @ SECONDS * (1.5 - 0.5 / (1.0 + counts[:, 0] / CACHE))
-    sides = rank_of[cells.neighbours]
+    sides = rank_of[cells.pairs]
     apart = sides[sides[:, 0] != sides[:, 1]]
     faces = np.bincount(apart.ravel(), minlength=ranks)
     met = np.unique(np.sort(apart, axis=1), axis=0)
@@ -86,7 +86,7 @@ def ratios(
 
 
 def runs(
-    domains: Sequence[Cells], ranks: Sequence[int], noise: float, generator: np.random.Generator
+    domains: Sequence[Domain], ranks: Sequence[int], noise: float, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Emulate each domain on each number of ranks."""
     pairs = [emulate(cells, count, noise, generator) for cells in domains for count in ranks]

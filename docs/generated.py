@@ -265,7 +265,8 @@ def write_keys() -> None:
 
 def launcher_keys() -> list[tuple[str, str, str, str, str]]:
     """Every key of ``[launcher]``, from the constructors of our launchers: key, type, default, launchers, meaning."""
-    from precice_lb.campaign.launchers import keys_of
+    from pydantic import TypeAdapter
+
     from precice_lb.plugins import LAUNCHERS
 
     found: dict[tuple[str, str, str, str], list[str]] = {}
@@ -273,7 +274,7 @@ def launcher_keys() -> list[tuple[str, str, str, str, str]]:
         kind = LAUNCHERS[name]
         texts = [docstring_parser.parse(inspect.getdoc(cls) or "") for cls in reversed(kind.__mro__)]
         meanings = _meanings(param for text in texts for param in text.params)
-        schema = keys_of(kind).model_json_schema()
+        schema = TypeAdapter(kind).json_schema()
         for key, values in schema["properties"].items():
             default = "required" if key in schema.get("required", ()) else _default(values.get("default"))
             found.setdefault((f"`{key}`", _type(values), default, meanings[key]), []).append(f"`{name}`")

@@ -31,7 +31,6 @@ class Registry(Mapping[str, Any]):
     def __init__(self, group: str, builtin: Mapping[str, str]) -> None:
         self.group = group
         self._builtin = {name: EntryPoint(name, place, group) for name, place in builtin.items()}
-        self._added: dict[str, Any] = {}
 
     @cached_property
     def _places(self) -> dict[str, EntryPoint]:
@@ -53,8 +52,6 @@ class Registry(Mapping[str, Any]):
         PluginError
             What another distribution adds cannot be imported.
         """
-        if name in self._added:
-            return self._added[name]
         # What others add is not looked for where one of ours is wanted.
         place = self._builtin.get(name) or self._places[name]
         try:
@@ -68,32 +65,13 @@ class Registry(Mapping[str, Any]):
             ) from error
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._places, *(name for name in self._added if name not in self._places)])
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtin or name in self._added or name in self._places
-
-    def add(self, name: str, value: Any) -> None:
-        """Add something for this process alone.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-        value : object
-            What the registry is of.
-
-        Raises
-        ------
-        ValueError
-            The name is taken.
-        """
-        if name in self:
-            raise ValueError(f"{self.group}: {name!r} is registered already, by {self[name].__qualname__}")
-        self._added[name] = value
+        return name in self._builtin or name in self._places
 
 
 LAUNCHERS = Registry(

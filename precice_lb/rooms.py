@@ -10,7 +10,7 @@ shows.
 ``participant_class`` ``(cls, recording, arguments)`` to the class of a participant, where its configuration
                     or its user asks for another one
 ``run_facts``       a run to pairs of a key and a text, for summaries
-``page_section``    name, title and maker of a section of the page; one of a name that is there is added to it
+``page_section``    name, title and maker of a section of the page, which has none where it makes nothing
 ``write_beside``    ``(sources, ranks, directory)`` to files written beside a recommendation
 ``read_story``      a directory to what it says above its runs (`precice_lb.report.blocks.Story`), or None
 =================== ================================================================================================

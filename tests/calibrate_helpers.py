@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from store_helpers import write_store
 
@@ -35,6 +36,15 @@ size = next(filter(None, told), "1")
 (store / f"{name}-0-{size}.h5").write_bytes(b"")
 (here / f"{name}-seen.json").write_text(json.dumps({k: v for k, v in os.environ.items()}))
 os.write(1, f"{name} says hello\\n".encode())  # in one piece, since ranks share the log
+"""
+
+
+# A campaign in a process of its own: its study and its directory.
+DRIVER = """\
+import sys
+from pathlib import Path
+from precice_lb.campaign import read_study, run_campaign
+run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
@@ -172,17 +182,14 @@ def finished_runs(directory: Path) -> list[RunRecord]:
     return [run for run in runs_of(directory) if run.outcome == "finished"]
 
 
-def alive(directory: Path) -> list[str]:
+def alive(directory: Path) -> list[int]:
     """Processes with a token of a run of this campaign or chain."""
-    tokens = [f"{TOKEN_VARIABLE}={run.token}".encode() for run in runs_of(directory)]
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found += [entry.name for token in tokens if token in environment]
-    return found
+    tokens = {run.token for run in runs_of(directory)}
+    return [
+        process.pid
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get(TOKEN_VARIABLE) in tokens
+    ]
 
 
 # Sleeps for a cost that falls with the number of ranks, and restarts: twelve points of a field, and how many windows
@@ -323,7 +330,5 @@ def check_threads(directory: Path) -> None:
         assert threads_used(place) == threads
         (run,) = load_runs([place / "stores"])
         assert run.participants["Right"].ranks == 1
-        assert {each: part.metadata["threads"] for each, part in run.participants.items()} == {
-            "Left": 1,
-            "Right": threads,
-        }
+        told = {who: part.metadata["threads"] for who, part in run.participants.items()}
+        assert told == {"Left": 1, "Right": threads}

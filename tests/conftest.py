@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,6 +68,20 @@ def mpiexec() -> str:
     if found is None:
         pytest.skip("no mpiexec: install the extra mpich or an MPI of the system")
     return found
+
+
+@pytest.fixture(scope="session")
+def on_one_rank(mpiexec: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Any]]:
+    """Directory of a tutorial's run on one rank each, made once in a session, and what its solvers wrote."""
+    # Beside the tests that ask for it.
+    from tutorial_helpers import COUPLED, couple_copy
+
+    @functools.cache
+    def run(name: str) -> tuple[Path, Any]:
+        directory = tmp_path_factory.mktemp(name) / "one"
+        return directory, couple_copy(mpiexec, directory, name, [1] * len(COUPLED[name].solvers))
+
+    return run
 
 
 @pytest.fixture(scope="session")

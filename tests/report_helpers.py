@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -94,3 +95,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     assert err.startswith("precice-lb: error: ")
     assert err.count("\n") == 1
     return err
+
+
+def recommended(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
+    """Run recommend and return what it prints as JSON."""
+    assert main(["recommend", *map(str, arguments), "--format", "json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))

@@ -10,7 +10,6 @@ import getpass
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -77,10 +77,8 @@ _RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size}
 
 def _free_ports(number: int) -> list[int]:
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [one.getsockname()[1] for one in sockets]
 
 
 def ask(*tokens: str) -> str:
@@ -95,19 +93,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 300.0, what: st
         time.sleep(0.1)
 
 
-def _idle() -> bool:
-    done = subprocess.run(["sinfo", "--noheader", "--format=%T %D"], capture_output=True, text=True, check=False)
-    return done.stdout.split() == ["idle", str(len(NODES))]
+def _said(*tokens: str) -> str:
+    """Return what one of Slurm's programs prints, also where it fails."""
+    return subprocess.run(tokens, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _empty_queue() -> None:
     """Cancel all jobs, and give their steps a moment to end."""
-    subprocess.run(["scancel", f"--user={getpass.getuser()}"], capture_output=True, check=False)
+    _said("scancel", f"--user={getpass.getuser()}")
     end = time.monotonic() + 8
-    while time.monotonic() < end:
-        left = subprocess.run(["squeue", "--noheader"], capture_output=True, text=True, check=False)
-        if not left.stdout.strip():
-            return
+    while _said("squeue", "--noheader") and time.monotonic() < end:
         time.sleep(0.2)
 
 
@@ -182,16 +177,8 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
 
     def start(*tokens: str, **variables: str) -> None:
         with (root / f"{Path(tokens[0]).name}{len(started)}.out").open("wb") as log:
-            started.append(
-                subprocess.Popen(
-                    tokens,
-                    env=os.environ | variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            started.append(subprocess.Popen(tokens, env=os.environ | variables, start_new_session=True, **streams))
 
     try:
         start(*munge)
@@ -201,7 +188,7 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         start("slurmctld", "-c", "-D")
         for name in NODES:
             start("slurmd", "-D", "-N", name, **machine)
-        while not _idle():
+        while _said("sinfo", "--noheader", "--format=%T %D") != f"idle {len(NODES)}":
             if time.monotonic() > start_up:
                 pytest.skip(f"Slurm does not start on this machine: {_last_words(root)}")
             time.sleep(0.1)
@@ -210,14 +197,12 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         _empty_queue()
         _stop_controller(root)
         for process in reversed(started):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
+            process.terminate()
         for process in reversed(started):
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
         for name in settings:
             os.environ.pop(name, None)
         _end_steps(conf)

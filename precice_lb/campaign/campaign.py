@@ -139,7 +139,7 @@ def opened(
     launcher = study.launcher.ready(directory)
     with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
-        changed = state.take_files(case_files(study, directory, state.files))
+        changed = state.take_files(case_files(study, directory))
         files = changed if what == "campaign" else []
         state.take_identity(identity, resumes=launcher.resumes, files=files)
         try:
@@ -184,10 +184,6 @@ class Event:
         The run that begins, ended, or is waited for.
     number, total : int
         Of this run, of how many; of a campaign that starts, how many have finished.
-    budget : str
-        What of the campaign's limits is used after a run.
-    unit : {"rank", "core"}
-        What the numbers of the run's split count.
     """
 
     kind: Literal["started", "resumed", "waiting", "run started", "run finished", "ended"]
@@ -195,13 +191,6 @@ class Event:
     run: RunRecord | None = None
     number: int = 0
     total: int = 0
-    budget: str = ""
-    unit: Literal["rank", "core"] = "rank"
-
-    @property
-    def notable(self) -> bool:
-        """Whether there is more to say of a run that ended than that it ended well."""
-        return self.kind == "run finished" and self.run is not None and self.run.error is not None
 
     def __str__(self) -> str:
         return self.text
@@ -225,7 +214,7 @@ def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
     """Tell that a run begins."""
     text = f"run {number} of {total}: {_counted(run, layouts or {})} ({run.reason})"
-    return Event("run started", text, run, number, total, unit="core" if layouts else "rank")
+    return Event("run started", text, run, number, total)
 
 
 def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> Event:
@@ -233,7 +222,7 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total, budget)
+    return Event("run finished", text, run, number, total)
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:

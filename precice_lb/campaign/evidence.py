@@ -21,22 +21,15 @@ _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|
 _PLACES = ("stores/**/*", "case/**/precice-profiling/*", "precice-profiling/*")
 # Read of a log: behind the reason, every rank may print a backtrace.
 _LONGEST = 4 * 2**20
-# Lines of a log that are kept.
-_KEPT = 4
-# Lines that follow a heading such as "--> FOAM FATAL ERROR:" and say what it announces.
-_AFTER_HEADING = 2
+# Lines of a log that are kept; those that follow a heading such as "--> FOAM FATAL ERROR:" and say what it announces;
+# and the last words of a solver of which only its launcher tells.
+_KEPT, _AFTER_HEADING, _LAST_WORDS = 4, 2, 2
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-# In capitals: solvers print "continuity errors" and "error norms" in every step.
+# In capitals: solvers print "continuity errors" and "error norms" in every step. Of signals, launchers and shells tell.
 _FAULT = re.compile(
-    r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
-    r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
-    r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Illegal instruction"
-    # OpenFOAM announces in every run that it traps them.
-    r"|Floating point exception(?! trapping)"
-    r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
+    r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|\(core dumped\)"
+    r"|(?:exited on |EXIT STRING: .*)signal (?!15\b)\d+|^srun: error: .*Killed"
 )
-# Of a solver of which only its launcher tells, its last words are kept, too.
-_LAST_WORDS = 2
 # An announcement whose message stands in the lines below it.
 _HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
 _RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
@@ -58,21 +51,16 @@ _BANNER = re.compile(
 )
 # What a program says that the launcher of another MPI has started, or one that lacks its protocol.
 _OTHER_MPI = re.compile(
-    r"OMPI was not built with SLURM|direct launched using \"?srun|PMI_Init returned -1|MPIR_pmi_init|MPIR_pmi_barrier"
-    r"|pmi_version=1|PMI2?_(?:Init|Job_GetId|KVS_Get)\b.*(?:fail|error)|PMI server not found|PMI_FD|orte_init failed"
-    r"|ompi_rte_init failed|PMIX ERROR: (?:UNREACHABLE|NOT-FOUND|PMIX_ERR_NOT_FOUND)",
+    r"OMPI was not built with SLURM|PMI_Init returned -1|MPIR_pmi_(?:init|barrier)|pmi_version=1|PMI server not found"
+    r"|(?:orte|ompi_rte)_init failed|PMIX ERROR: (?:UNREACHABLE|NOT-FOUND|PMIX_ERR_NOT_FOUND)",
     re.IGNORECASE,
 )
-_OTHER_MPI_REMEDY = (
-    'use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
-)
+_REMEDY = 'use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
 # What preCICE, a backend, or the recorder says where each of several ranks starts it as the only one.
 _SERIAL = re.compile(
     r"\bindex\b.* does not match the rank of the passed|process size\b.* does not match the size of the passed"
     r"|starts preCICE as rank 0 of 1 on each of"
 )
-
-
 IS_SERIAL = (
     "it starts preCICE as rank 0 of 1, so that it runs on one rank only: set maximum_ranks = 1, or give it threads"
 )
@@ -84,7 +72,7 @@ def cause_of(log: Path, ranks: int) -> str | None:
     if ranks > 1 and _SERIAL.search(text):
         return IS_SERIAL
     match = _OTHER_MPI.search(text)
-    return match and f"its MPI does not understand the launcher ({match[0]}); {_OTHER_MPI_REMEDY}"
+    return match and f"its MPI does not understand the launcher ({match[0]}); {_REMEDY}"
 
 
 def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) -> str | None:
@@ -92,48 +80,40 @@ def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) 
     files = _rank_files(run)
     for name, layout in layouts.items():
         sizes = {size for path, size in files.get(name_in_files(name), {}).items() if path.stat().st_mtime >= since}
-        if sizes and sizes != {layout.ranks}:
-            if cause_of(run / f"{file_name(name)}.log", layout.ranks) == IS_SERIAL:
-                return f"{name}: {IS_SERIAL}"
-            return (
-                f"{name} was to run on {plural(layout.ranks, 'rank')}, but its MPI says "
-                f"{' and '.join(map(str, sorted(sizes)))}: this MPI does not understand the launcher; "
-                f"{_OTHER_MPI_REMEDY}"
-            )
+        if not sizes - {layout.ranks}:
+            continue
+        if cause_of(run / f"{file_name(name)}.log", layout.ranks) == IS_SERIAL:
+            return f"{name}: {IS_SERIAL}"
+        ranks, counts = plural(layout.ranks, "rank"), " and ".join(map(str, sorted(sizes)))
+        does_not = "this MPI does not understand the launcher"
+        return f"{name} was to run on {ranks}, but its MPI says {counts}: {does_not}; {_REMEDY}"
     return None
 
 
-def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
-    """Say which participants left neither a store nor profiling files."""
-    files = _rank_files(run)
-    silent = [name for name in split if name_in_files(name) not in files]
-    if not silent:
-        return None
-    return (
-        f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
-        "`python -m precice_lb run solver.py`; any other needs preCICE's profiling, which is on by default"
-    )
-
-
-def import_profiles(
+def unmeasured(
     run: Path,
     layouts: Mapping[str, Layout],
     configuration: Path,
     metadata: Mapping[str, Any],
     versions: Mapping[str, str],
 ) -> str | None:
-    """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
+    """Say whose measurements are missing; profiling files of whom no recorder was in are turned into stores."""
     files_of = _rank_files(run)
     for name, layout in layouts.items():
         files = files_of.get(name_in_files(name), {})
         if not files or any(path.suffix in {".h5", ".spool"} for path in files):
             continue
+        stated = {**metadata, "version": versions[name]} if name in versions else metadata
+        threads = {name: layout.threads}
         try:
-            stated = {**metadata, "version": versions[name]} if name in versions else metadata
-            threads = {name: layout.threads}
             import_profiling([*files], run / "stores", configuration=configuration, metadata=stated, threads=threads)
         except PreciceLBError as problem:
             return f"{name} ended well, but its profiling files cannot be read: {problem}"
+    if silent := [name for name in layouts if name_in_files(name) not in files_of]:
+        return (
+            f"{' and '.join(silent)} ended well but recorded nothing: start a Python solver with "
+            "`python -m precice_lb run solver.py`; any other needs preCICE's profiling, which is on by default"
+        )
     return None
 
 
@@ -171,10 +151,11 @@ def reasons(log: Path, ranks: int = 1) -> list[str]:
     """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
 
     They are what was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
-    exceptions, signals, and the last line of a Python traceback; before them their cause, where that is known.
+    exceptions, signals of which a launcher tells, and the last line of a Python traceback; before them their cause,
+    where that is known.
     """
-    lines = _TRACEBACK.sub("\0", _COLOURS.sub("", end_of_log(log, _LONGEST)).replace("\0", "")).splitlines()
     cause = cause_of(log, ranks)
+    lines = _TRACEBACK.sub("\0", _COLOURS.sub("", end_of_log(log, _LONGEST)).replace("\0", "")).splitlines()
     kept: list[str] = []
     for number, line in enumerate(lines):
         text, is_exception, exception = line.strip().partition("\0")
@@ -185,9 +166,7 @@ def reasons(log: Path, ranks: int = 1) -> list[str]:
             kept += [text, *[line for line in below if line and not _RULER.match(line)][:_AFTER_HEADING]]
     kept = list(dict.fromkeys(kept))[:_KEPT]
     if kept and all(_BANNER.match(line) for line in kept):
-        words = [
-            line.strip() for line in lines if line.strip() and not _BANNER.match(line) and line.strip() not in kept
-        ]
+        words = [text for line in lines if not _BANNER.match(line) and (text := line.strip()) and text not in kept]
         kept = [*words[-_LAST_WORDS:], *kept][:_KEPT]
     return [*filter(None, [cause]), *(line.rpartition("EXIT STRING: ")[2] for line in kept)]
 

@@ -18,11 +18,13 @@ from precice_lb.campaign.evidence import cause_of, reasons, without_banner, wron
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.local import BATCH_PREFIXES, MpiexecLauncher
 from precice_lb.campaign.launchers.slurm import (
+    UNSET_OPTIONS,
     SlurmLauncher,
     SrunLauncher,
     StepLauncher,
     job_header,
     resource_options,
+    scontrol,
     total_nodes,
 )
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, check_command, file_name, fill
@@ -30,10 +32,10 @@ from precice_lb.campaign.prepare import tasks_of, tokens_of
 from precice_lb.campaign.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.campaign.read import study_from
 from precice_lb.campaign.schedulers import body, exports
-from precice_lb.campaign.schedulers.slurm import UNSET_OPTIONS, scontrol
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
+from precice_lb.case.read import overlaid
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
@@ -47,11 +49,11 @@ _READ, _SHOWN = 60, 8
 
 
 def study_of_case(
-    case: Path, configuration: Path, participants: Sequence[dict[str, Any]], cores: int, launcher: Mapping[str, object]
+    case: Path, configuration: Path, participants: Sequence[dict[str, Any]], cores: int, settings: Mapping[str, Any]
 ) -> Study:
     """Return the study that says the same: its case is used as it is, and its commands are those that a shell finds.
 
-    ``participants`` are its tables, with the tokens of a command each; ``launcher`` are keys of its ``[launcher]``.
+    ``participants`` are its tables, with the tokens of a command each; ``settings`` are further keys, and its launcher.
     """
     for table in participants:
         name, place, (program, *words) = table["name"], case / table["directory"], table["command"]
@@ -67,14 +69,13 @@ def study_of_case(
             check_command(table["command"], place, Path("/"))
         except StudyError as error:
             raise StudyError(f"{name}: {error}") from error
-    kept = {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {}
-    raw = {
+    kept = {name: os.environ[name] for name in (_THREADS,) if name in os.environ}
+    tables = {
         "case": {"directory": ".", "configuration": str(configuration), "environment": kept},
         "machine": {"ranks": cores},
-        "launcher": dict(launcher),
         "participants": participants,
     }
-    return study_from(raw, case / f"{case.name or 'case'}.toml")
+    return study_from(overlaid(tables, settings), case / f"{case.name or 'case'}.toml")
 
 
 def start_split(
@@ -90,24 +91,23 @@ def start_split(
     the run doubtful.
     """
     launcher = study.launcher.ready(directory)
-    kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = _plan(study, split, directory, study.case_directory)
+    kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = replace(plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf)
     if isinstance(launcher, MpiexecLauncher) and any(task.nodes for task in plan.tasks):
         raise CalibrationError(
             "expected an allocation of Slurm for participants on nodes of their own, found this machine alone"
         )
     launcher.check(plan.tasks)
-    is_wide = os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" or "SLURM_HET_SIZE" in os.environ
-    if is_wide and (text := _without_network(study)):
+    if os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" and (text := _without_network(study)):
         raise StudyError(text)
-    many = [task.participant for task in plan.tasks if task.ranks > 1]
-    needs_mpi = bool(many) and isinstance(launcher, SrunLauncher) and launcher.mpi is None
-    if needs_mpi and re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE):
-        warn(
-            f"warning: {', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run "
-            "of its own; give --mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
-        )
+    if isinstance(launcher, SrunLauncher) and launcher.mpi is None:
+        many = ", ".join(task.participant for task in plan.tasks if task.ranks > 1)
+        if many and re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE):
+            warn(
+                f"warning: {many}: this Slurm's MpiDefault is none, with which srun starts every rank as a run of its "
+                "own; set launcher.mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
+            )
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)
         tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
@@ -151,9 +151,8 @@ def last_words(study: Study, participant: str, layout: Layout, since: float) -> 
 
 def on_login_node() -> bool:
     """Whether this machine, outside of any job, belongs to a cluster: its Slurm has a controller, up or down."""
-    if "SLURM_JOB_ID" in os.environ or shutil.which("sbatch") is None:
-        return False
-    return "slurmctld" in scontrol("ping").lower()
+    has_slurm = "SLURM_JOB_ID" not in os.environ and shutil.which("sbatch") is not None
+    return has_slurm and "slurmctld" in scontrol("ping").lower()
 
 
 def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
@@ -170,19 +169,17 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())
-    contents = _shell(study, plan)
-    if not study.machine.shared:
-        # Steps of a job have cores of their own.
-        contents = {folder / "job.sbatch": _job(study, plan), **contents}
+    # Steps of a job have cores of their own.
+    contents = {} if study.machine.shared else {folder / "job.sbatch": _job(study, plan)}
+    contents |= _shell(study, plan)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in contents.items():
             path.write_text(text, encoding="utf-8")
-            if path.suffix in {".sh", ".sbatch"}:
-                path.chmod(0o755)
+            path.chmod(0o755)
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
-    return [path for path in contents if path.suffix in {".sh", ".sbatch"}]
+    return [*contents]
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
@@ -195,18 +192,16 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         return {}
     before = UNSET_OPTIONS if isinstance(launcher, SrunLauncher) else ""
     if isinstance(launcher, MpiexecLauncher):
-        # As `MpiexecLauncher.environment` does.
-        before = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
-        if launcher.room() is not None:
-            if plan.cores > len(launcher.cores):
-                launcher.cores = tuple(range(plan.cores))
+        if not launcher.oversubscribe:
+            launcher.cores = launcher.cores if plan.cores <= len(launcher.cores) else tuple(range(plan.cores))
             # Left to itself, nproc tells the threads that OpenMP may start.
-            needed = plural(plan.cores, "core")
             before = (
                 "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
-                f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
-                f"{before}"
+                f'[ "$cores" -ge {plan.cores} ] || '
+                f'{{ echo "$0: expected {plural(plan.cores, "core")}, found $cores" >&2; exit 2; }}\n'
             )
+        # As `MpiexecLauncher.environment` does.
+        before += "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
     launcher.check(plan.tasks)
     script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', before)}"
     return {plan.directory / "run.sh": script, **launcher.files(plan)}

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,8 @@ LEFT_OUT = (
     "precice-*-watchpoint-*.log",
 )
 _BLOCK = 1 << 20
+# Of a tree that is copied: its path there, itself, and whether its copy is a link to it.
+Entry = tuple[Path, os.DirEntry[str], bool]
 # Launchers that know options of Slurm.
 _SLURM = ("slurm", "srun")
 
@@ -47,41 +49,31 @@ def copy_of_case(study: Study, target: Path, directory: Path) -> None:
 
     ``directory`` is the campaign's own, which may lie in the case, as others' may.
     """
-    case = study.case_directory
-    copy_tree(case, target, link=study.case.link, without=directory, left_out=LEFT_OUT)
+    case, link = study.case_directory, study.case.link
+    copy_tree(case, target, entries_of(case, link=link, without=directory, left_out=LEFT_OUT))
     if study.restart_path is not None:
-        copy_tree(study.restart_path, target, link=study.case.link)
+        copy_tree(study.restart_path, target, entries_of(study.restart_path, link=link))
 
 
-def copy_tree(
-    source: Path,
-    target: Path,
-    *,
-    link: Sequence[str] = (),
-    without: Path | None = None,
-    left_out: Sequence[str] = (),
-    only: Set[Path] | None = None,
-) -> None:
-    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
+def copy_tree(source: Path, target: Path, entries: Iterable[Entry]) -> None:
+    """Copy `entries_of` a tree over another one.
 
-    With ``only`` these paths of it, and what is below them, are copied and nothing else. A symbolic link that points
-    outside of the tree keeps pointing there; one that points inside points into the copy.
+    A symbolic link that points outside of the tree keeps pointing there; one that points inside points into the copy.
     """
     _make(target, source.stat())
-    for inside, entry, linked in _entries(source, link, without, left_out, only):
+    for inside, entry, linked in entries:
         new = target / inside
         if entry.is_dir(follow_symlinks=False) and not linked:
             _make(new, entry.stat())
             continue
-        if new.is_symlink() or new.is_file():
-            new.unlink()
-        elif new.is_dir():
+        if new.is_dir() and not new.is_symlink():
             shutil.rmtree(new)
+        new.unlink(missing_ok=True)
         if entry.is_symlink():
-            link = os.readlink(entry)
-            end = Path(os.path.normpath(Path(entry.path).parent / link))
+            end = os.readlink(entry)
+            from_here = Path(os.path.normpath(Path(entry.path).parent / end))
             # A relative link that leads out of the tree leads to the same place from its copy.
-            new.symlink_to(link if os.path.isabs(link) or end.is_relative_to(source) else end)
+            new.symlink_to(end if os.path.isabs(end) or from_here.is_relative_to(source) else from_here)
         elif linked:
             new.symlink_to(entry.path)
         else:
@@ -94,14 +86,19 @@ def _make(place: Path, like: os.stat_result) -> None:
     place.chmod(stat.S_IMODE(like.st_mode) | stat.S_IRWXU)
 
 
-def _entries(
+def entries_of(
     source: Path,
-    link: Sequence[str],
-    without: Path | None,
-    left_out: Sequence[str],
+    *,
+    link: Sequence[str] = (),
+    without: Path | None = None,
+    left_out: Sequence[str] = (),
     only: Set[Path] | None = None,
-) -> Iterator[tuple[Path, os.DirEntry[str], bool]]:
-    """Walk what is copied of a tree, directories before what they hold; the last value says what becomes a link."""
+) -> Iterator[Entry]:
+    """Walk what is copied of a tree, directories before what they hold, with links where ``link`` says so.
+
+    Neither the directory ``without`` nor that of another campaign is, nor names like those ``left_out``; with ``only``
+    these paths, and what is below them, and nothing else.
+    """
     above = set() if only is None else {parent for path in only for parent in path.parents}
     waiting = [Path()]
     while waiting:
@@ -123,31 +120,27 @@ def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.
     """Find the files that a run of the campaign in ``directory`` gets a copy of, by where they lie in it."""
     files = {}
     for source in filter(None, (study.case_directory, study.restart_path)):
-        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, *left_out)):
+        unwanted = (*LEFT_OUT, *left_out)
+        for inside, entry, linked in entries_of(source, link=study.case.link, without=directory, left_out=unwanted):
             if entry.is_file(follow_symlinks=False) and not linked:
                 files[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
     return files
 
 
-def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
-    """Return size, time and SHA-256 of each file that runs get a copy of; as known where size and time are the same.
+def case_files(study: Study, directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that runs get a copy of.
 
     Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
     """
-    stamps = {}
+    digests = {}
     for name, entry in copied_files(study, directory, "*.log").items():
-        if Path(entry.path) in (study.path, study.configuration_path):
-            continue
-        status = entry.stat()
-        stamp = f"{status.st_size} {status.st_mtime_ns} "
-        stamps[name] = (known or {}).get(name, "")
-        if not stamps[name].startswith(stamp):
+        if Path(entry.path) not in (study.path, study.configuration_path):
             digest = hashlib.sha256()
             with open(entry.path, "rb") as file:
                 while block := file.read(_BLOCK):
                     digest.update(block)
-            stamps[name] = stamp + digest.hexdigest()
-    return stamps
+            digests[name] = digest.hexdigest()
+    return digests
 
 
 PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
@@ -164,17 +157,16 @@ def task_of(
     study: Study, participant: ParticipantSection, cores: int, segment: Mapping[str, object] = FIRST_SEGMENT
 ) -> Task:
     """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
-    layout = study.layout(participant.name, cores)
+    layout, nowhere = study.layout(participant.name, cores), Path()
     per_node, options = _on_nodes(study, participant, layout.threads)
-    nowhere = Path()
     task = Task(
         participant.name, (), layout.ranks, nowhere, nowhere, per_node, options, layout.threads, segment=segment
     )
     variables = {}
     if participant.name in study.layouts:
-        variables = {"OMP_NUM_THREADS": str(task.threads), THREADS_VARIABLE: str(task.threads)}
+        variables = dict.fromkeys(("OMP_NUM_THREADS", THREADS_VARIABLE), str(task.threads))
         # The ranks have their cores from the launcher; bound threads of OpenMP would meet those of others on one core.
-        if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.case.environment.keys()):
+        if "OMP_PROC_BIND" not in os.environ.keys() | study.case.environment.keys():
             variables["OMP_PROC_BIND"] = "false"
     variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
     return replace(task, variables=variables)
@@ -199,16 +191,14 @@ def tasks_of(
     study: Study, split: Mapping[str, int], case: Path, logs: Path, segment: Mapping[str, object] = FIRST_SEGMENT
 ) -> tuple[Task, ...]:
     """Return the tasks of a run in a copy of the case."""
-    participants = study.participants
-    tasks = [task_of(study, participant, split[participant.name], segment) for participant in participants]
     return tuple(
         replace(
-            task,
+            task := task_of(study, participant, split[participant.name], segment),
             command=tokens_of(study, participant, task),
             directory=case / participant.directory,
             log=logs / f"{file_name(participant.name)}.log",
         )
-        for participant, task in zip(participants, tasks, strict=True)
+        for participant in study.participants
     )
 
 

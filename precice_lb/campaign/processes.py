@@ -90,8 +90,7 @@ def run_processes(
     logs = {task.participant: task.log for task in tasks}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for task in tasks:
-            name = task.participant
+        for name, task in zip(logs, tasks, strict=True):
             try:
                 processes[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
@@ -109,28 +108,24 @@ def run_processes(
             if seconds > limit:
                 return overrun(seconds, running, f"time limit of {limit:g} s", logs)
             for log in logs.values():
-                _hollow(log, log_part)
+                hollow(log, log_part)
             time.sleep(_POLL_SECONDS)
     finally:
-        stop_processes(list(processes.values()), token)
+        stop_processes([*processes.values()], token)
         for log in logs.values():
-            _hollow(log, log_part)
+            hollow(log, log_part)
 
 
 def failure(seconds: float, codes: Mapping[str, int], logs: Mapping[str, Path]) -> Outcome:
     """Say how participants failed, by their exit codes, below 0 for a signal, and by their launchers' words."""
     whys = {name: never_started(logs[name]) for name in codes}
-    texts = [
-        f"{name} never started: {why}"
-        if (why := whys[name]) is not None
-        else f"{name} was ended by signal {-code}"
-        if code < 0
-        else f"{name} ended with exit code {code}"
-        for name, code in codes.items()
-    ]
-    code = next(iter(codes.values()))
-    lost = any(why is not None for why in whys.values())
-    return Outcome(seconds, ", ".join(texts), tuple(codes), code=128 - code if code < 0 else code, lost=lost)
+    texts = []
+    for name, code in codes.items():
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        texts.append(f"{name} {how if whys[name] is None else f'never started: {whys[name]}'}")
+    first = next(iter(codes.values()))
+    code, lost = 128 - first if first < 0 else first, any(why is not None for why in whys.values())
+    return Outcome(seconds, ", ".join(texts), tuple(codes), code=code, lost=lost)
 
 
 def overrun(seconds: float, names: Sequence[str], limit: str, logs: Mapping[str, Path]) -> Outcome:
@@ -156,7 +151,7 @@ def start_process(
         )
 
 
-def _hollow(log: Path, part: int | None) -> None:
+def hollow(log: Path, part: int | None) -> None:
     """Free the disk under the middle of a long log, which may still be written to: nothing is copied or held up."""
     with contextlib.suppress(OSError):
         status = log.stat()
@@ -196,29 +191,28 @@ def stop_processes(processes: Sequence[subprocess.Popen[bytes]], token: str) -> 
     for process in alive:
         _signal(process.pid, signal.SIGTERM)
     _wait(alive, _TERM_SECONDS)
-    left = stop_token(token, sessions)
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-    if left:
-        raise CalibrationError(
-            f"processes {', '.join(map(str, left))} of the last run cannot be stopped: end them first"
-        )
+    try:
+        stop_token(token, sessions)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
 
 
-def stop_token(token: str, sessions: Collection[int] = ()) -> list[int]:
+def stop_token(token: str, sessions: Collection[int] = ()) -> None:
     """Kill every process that carries ``token`` in its environment, or is of a session of such a process.
 
-    Return those that could not be ended. Only processes whose environment this user may read are found, which is so for
-    all that a campaign starts.
+    Only processes whose environment this user may read are found, which is so for all that a campaign starts.
     """
     end, known = time.monotonic() + _KILL_SECONDS, set(sessions)
-    while (left := _of_run(token, known)) and time.monotonic() < end:
+    while left := _of_run(token, known):
+        if time.monotonic() > end:
+            numbers = ", ".join(map(str, left))
+            raise CalibrationError(f"processes {numbers} of the last run cannot be stopped: end them first")
         for pid in left:
             _signal(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
-    return left
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -81,12 +81,11 @@ def check_study(study: Study) -> None:
     """Check everything that can be known before the first run."""
     runs, names = study.runs, study.names_and_versions
     if runs.windows <= runs.warmup_windows:
-        raise StudyError(
-            f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
-            f"found {runs.windows}"
-        )
-    if words := [name for name, value in study.case.parameter.items() if isinstance(value, str)]:
-        raise StudyError(f"case.parameter.{words[0]}: expected a number, found {study.case.parameter[words[0]]!r}")
+        warmup = plural(runs.warmup_windows, "warm-up window")
+        raise StudyError(f"runs.windows: expected more than the {warmup}, found {runs.windows}")
+    for name, value in study.case.parameter.items():
+        if isinstance(value, str):
+            raise StudyError(f"case.parameter.{name}: expected a number, found {value!r}")
     if twice := [name for number, name in enumerate(names) if name in names[:number]]:
         raise StudyError(f"participants: {twice[0]!r} stands in the study twice")
     _check_variables(study.case.environment, "case.environment")
@@ -120,12 +119,13 @@ def check_study(study: Study) -> None:
 
 def _check_case(study: Study) -> None:
     case, path = study.case_directory, study.configuration_path
+    places = {f"participants[{index}]": case / p.directory for index, p in enumerate(study.participants, start=1)}
     directories = {"case.directory": case, "case.restart": study.restart_path}
     directories |= {f"runs.existing[{index}]": place for index, place in enumerate(study.existing_runs, start=1)}
-    places = {f"participants[{index}]": case / p.directory for index, p in enumerate(study.participants, start=1)}
-    for key, place in (directories | {f"{key}.directory": place for key, place in places.items()}).items():
-        if place is not None and not place.is_dir():
-            raise StudyError(f"{key}: no such directory: {place}")
+    directories |= {f"{key}.directory": place for key, place in places.items()}
+    for key, directory in directories.items():
+        if directory is not None and not directory.is_dir():
+            raise StudyError(f"{key}: no such directory: {directory}")
     if not path.is_file():
         raise StudyError(f"case.configuration: no such file: {path}")
     if not path.parent.resolve().is_relative_to(case):
@@ -172,15 +172,13 @@ def _check_program(study: Study, key: str, program: ParticipantSection) -> None:
         commands = {"command": program.command}
     for what, listed in (("prepare", program.prepare), ("collect", program.collect)):
         commands |= {f"{what}[{number}]": command for number, command in enumerate(listed, start=1)}
-    texts = commands | {f"environment.{name}": value for name, value in environment.items()}
     directory = study.case_directory / program.directory
-    for name, text in texts.items():
+    values = task_of(study, program, study.bounds[program.name][0]).values
+    for name, text in (commands | {f"environment.{name}": value for name, value in environment.items()}).items():
         with _under(f"{key}.{name}"):
             check_placeholders(text, PLACEHOLDERS)
-    values = task_of(study, program, study.bounds[program.name][0]).values
-    for name, command in commands.items():
-        with _under(f"{key}.{name}"):
-            check_command(command, directory, study.case_directory, values)
+            if name in commands:
+                check_command(text, directory, study.case_directory, values)
     for number, template in enumerate(program.templates, start=1):
         if not (directory / template).is_file():
             raise StudyError(f"{key}.templates[{number}]: no such file: {directory / template}")

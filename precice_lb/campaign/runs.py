@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
+from precice_lb.campaign.evidence import explain, unmeasured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
 from precice_lb.campaign.prepare import copy_of_case, prepare_in, tasks_of
@@ -47,12 +47,9 @@ class CampaignRuns:
         return min(self.study.budget, sum(high for _, high in self.study.bounds.values()))
 
     def check_room(self) -> None:
-        """Refuse a study whose largest run that is still to be made finds no place."""
-        largest, splits = self.largest, self.study.splits
-        if splits is not None:
-            done = [run.split for run in self.state.finished]
-            largest = max((sum(split.values()) for split in splits if split not in done), default=0)
-        self.launcher.check_cores(largest)
+        """Refuse a study whose largest run finds no place."""
+        splits = self.study.splits
+        self.launcher.check_cores(max(sum(split.values()) for split in splits) if splits else self.largest)
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.
@@ -66,31 +63,21 @@ class CampaignRuns:
                 self.conclude(record, outcome)
                 continue
             self.launcher.stop(record.token, record.job)
-            self._stop_processes(record)
+            stop_token(record.token)
             self.set_aside(record)
             cut_short += 1
         return cut_short
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Wait for a run that goes on, or has ended, without this process; None where it is to be stopped."""
-        if not self.launcher.resumes:
-            return None
-        plan = self.plan(record)
+        plan, scheduler = self.plan(record), self.launcher.scheduler
         # A kill may have come between the submission and the note of its number.
-        scheduler = self.launcher.scheduler
-        if record.job is None and scheduler is not None:
+        if record.job is None and scheduler is not None and scheduler.resumes:
             record.job = scheduler.find(self.launcher.job_name(plan))
-        if record.job is None:
+        if record.job is None or not self.launcher.resumes:
             return None
         report(record)
         return self.launcher.run(plan, lambda number: None, record.job)
-
-    def _stop_processes(self, record: RunRecord) -> None:
-        if pids := stop_token(record.token):
-            numbers = ", ".join(map(str, pids))
-            raise CalibrationError(
-                f"processes {numbers} of the interrupted run {record.name} cannot be stopped: end them"
-            )
 
     def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
@@ -102,56 +89,37 @@ class CampaignRuns:
     def record(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Describe the next run, which nothing knows of yet."""
         number = max((run.number for run in self.state.runs), default=0) + 1
-        versions = dict(proposal.versions)
-        names = (
-            f"{file_name(name)}{versions.get(name, '')}{self.study.layout(name, cores).name}"
-            for name, cores in proposal.split.items()
-        )
+        split, versions = dict(proposal.split), dict(proposal.versions)
+        layouts = self._layouts(split)
+        names = (f"{file_name(name)}{versions.get(name, '')}{layout.name}" for name, layout in layouts.items())
         name = f"{number:03d}-{'-'.join(names)}"[:120]
-        return RunRecord(
-            number=number,
-            name=name,
-            split=dict(proposal.split),
-            directory=f"runs/{name}",
-            token=secrets.token_hex(8),
-            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            reason=proposal.reason,
-            segment=segment,
-            versions=versions,
-        )
+        token, started = secrets.token_hex(8), datetime.now(timezone.utc).isoformat(timespec="seconds")
+        place, reason = f"runs/{name}", proposal.reason
+        return RunRecord(number, name, split, place, token, started, reason, segment=segment, versions=versions)
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
-        if self.make(record):
-            self.conclude(record, self.start(record))
-
-    def make(self, record: RunRecord) -> bool:
-        """Make a run's directory; False where that failed, which is then recorded as the run's end."""
-        plan = self.plan(record)
-        try:
-            with self._interruptible(record):
-                self.launcher.check(plan.tasks)
-                self._prepare(plan, record)
-        except (OSError, PreciceLBError) as problem:
-            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
-                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
-                shutil.rmtree(plan.directory / "case", ignore_errors=True)
-            self.conclude(record, _unprepared(problem))
-            return False
-        return True
-
-    def start(self, record: RunRecord) -> Outcome:
-        """Start a run whose directory is made, and wait for its end."""
 
         def note(job: str) -> None:
             record.job = job
             self.state.save()
 
-        try:
-            with self._interruptible(record):
-                return self.launcher.run(self.plan(record), note)
-        except (OSError, PreciceLBError) as problem:
-            return _unprepared(problem)
+        if not self.make(record):
+            return
+        outcome = None
+        with self._attempted(record):
+            outcome = self.launcher.run(self.plan(record), note)
+        if outcome is not None:
+            self.conclude(record, outcome)
+
+    def make(self, record: RunRecord) -> bool:
+        """Make a run's directory; False where that failed, which is then recorded as the run's end."""
+        plan, is_made = self.plan(record), False
+        with self._attempted(record):
+            self.launcher.check(plan.tasks)
+            self._prepare(plan, record)
+            is_made = True
+        return is_made
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
@@ -163,32 +131,34 @@ class CampaignRuns:
             record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
             _set_aside(run_directory)
             if not outcome.lost:
-                explain(record, run_directory, outcome, self._layouts(record))
+                explain(record, run_directory, outcome, self._layouts(record.split))
         self.state.save()
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
-        run_directory = self.directory / record.directory
-        configuration = run_directory / "case" / self.study.case.configuration
-        layouts = self._layouts(record)
-        return (
-            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, layouts)]))
-            or import_profiles(run_directory, layouts, configuration, self._metadata(record), record.versions)
-            or not_measured(run_directory, record.split)
-        )
+        run, layouts = self.directory / record.directory, self._layouts(record.split)
+        problem = "; ".join(filter(None, [outcome.error, wrong_size(run, layouts)]))
+        configuration = run / "case" / self.study.case.configuration
+        return problem or unmeasured(run, layouts, configuration, self._metadata(record), record.versions)
 
-    def _layouts(self, record: RunRecord) -> dict[str, Layout]:
-        return {name: self.study.layout(name, cores) for name, cores in record.split.items()}
+    def _layouts(self, split: Mapping[str, int]) -> dict[str, Layout]:
+        return {name: self.study.layout(name, cores) for name, cores in split.items()}
 
     @contextlib.contextmanager
-    def _interruptible(self, record: RunRecord) -> Iterator[None]:
-        """Note an interrupt in the state."""
+    def _attempted(self, record: RunRecord) -> Iterator[None]:
+        """Note an interrupt in the state, and take what cannot be done for the end of the run."""
         try:
             yield
         except KeyboardInterrupt:
             self.set_aside(record)
             self.state.save()
             raise
+        except (OSError, PreciceLBError) as problem:
+            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
+                shutil.rmtree(self.directory / record.directory / "case", ignore_errors=True)
+            text = f"the run could not be prepared: {problem}"
+            self.conclude(record, Outcome(0.0, text, lost=isinstance(problem, LostError)))
 
     def set_aside(self, record: RunRecord) -> None:
         """Take a run for interrupted: what it recorded is no measurement."""
@@ -198,21 +168,10 @@ class CampaignRuns:
 
     def plan(self, record: RunRecord) -> RunPlan:
         """Return what the launcher is given of a run."""
-        run_directory = self.directory / record.directory
-        return RunPlan(
-            name=record.name,
-            directory=run_directory,
-            tasks=tasks_of(
-                self.study.chosen(record.versions),
-                record.split,
-                run_directory / "case",
-                run_directory,
-                self._place(record),
-            ),
-            token=record.token,
-            variables=self._variables(record, run_directory),
-            time_limit_seconds=self.study.runs.time_limit_seconds,
-        )
+        run, study = self.directory / record.directory, self.study.chosen(record.versions)
+        tasks = tasks_of(study, record.split, run / "case", run, self._place(record))
+        variables = self._variables(record, run)
+        return RunPlan(record.name, run, tasks, record.token, variables, self.study.runs.time_limit_seconds)
 
     def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:
         # A command's own scripts shall find this Python and its mpiexec under their plain names.
@@ -245,26 +204,21 @@ class CampaignRuns:
             with blaming(record, participant.name):
                 prepare_in(study, participant, plan, replace(task, log=plan.directory / "prepare.log"))
         # Last, so that its time tells what the solvers wrote from what they found.
-        self._patch(plan, record)
-
-    def _take_over(self, case: Path) -> None:
-        """Add what earlier runs left to the copy of a case: nothing in a campaign."""
-
-    def _patch(self, plan: RunPlan, record: RunRecord) -> None:
-        """Patch the configuration of a run's copy of the case, and make the directories that the run writes to."""
-        study = self.study
-        configuration = plan.directory / "case" / study.case.configuration
+        configuration, exchange = case / study.case.configuration, plan.directory / "exchange"
         # Might be a link to a file that is not ours to change.
         configuration.unlink()
         patch_configuration(
             study.configuration_path,
             configuration,
             max_time_windows=self._lengths(record)[0],
-            exchange_directory=str(plan.directory / "exchange"),
+            exchange_directory=str(exchange),
             network=study.case.network,
         )
-        (plan.directory / "exchange").mkdir()
+        exchange.mkdir()
         (plan.directory / "stores").mkdir()
+
+    def _take_over(self, case: Path) -> None:
+        """Add what earlier runs left to the copy of a case: nothing in a campaign."""
 
     def _place(self, record: RunRecord) -> Mapping[str, object]:
         """Return placeholders for where in a chain a run is."""
@@ -283,10 +237,6 @@ def blaming(record: RunRecord, name: str) -> Iterator[None]:
     except CalibrationError:
         record.blamed = [name]
         raise
-
-
-def _unprepared(problem: Exception) -> Outcome:
-    return Outcome(0.0, f"the run could not be prepared: {problem}", lost=isinstance(problem, LostError))
 
 
 def _set_aside(run_directory: Path) -> None:

@@ -61,10 +61,9 @@ def read_json(
     try:
         upgrade(raw)
         return TypeAdapter(kind).validate_python(raw)
-    except ValidationError as error:
-        raise CalibrationError(f"{path}: damaged {document.what}: {explain(error, raw, kind)}") from error
-    except (AttributeError, KeyError, TypeError, StudyError) as error:
-        raise CalibrationError(f"{path}: damaged {document.what}: settings: {error!r}") from error
+    except (AttributeError, KeyError, TypeError, StudyError, ValidationError) as error:
+        why = explain(error, raw, kind) if isinstance(error, ValidationError) else f"settings: {error!r}"
+        raise CalibrationError(f"{path}: damaged {document.what}: {why}") from error
 
 
 def write_json(path: Path, content: Any, document: Document) -> None:
@@ -158,26 +157,32 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
+# Where settings of campaigns that do not keep their study's tables stand in these.
+_SETTINGS = {
+    "total_ranks": "budget.ranks", "machine": "machine", "parameters": "parameter", "recommend": "recommend",
+    "learner": "recommend.learner", "existing": "runs.existing", "target_regret": "runs.target_regret",
+    "minimum_ranks": "participants.*.minimum_ranks", "maximum_ranks": "participants.*.maximum_ranks",
+    "layouts": "participants.*.layouts",
+}  # fmt: skip
+
+
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
-    bounds: dict[str, dict[str, Any]] = {}
-    for key in ("minimum_ranks", "maximum_ranks"):
-        for name, count in settings[key].items():
-            bounds.setdefault(name, {})[key] = count
-    for name, layouts in settings.get("layouts", {}).items():
-        pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
-        free = {key: layouts[key] or "free" for key in ("ranks", "threads")}
-        bounds.setdefault(name, {}).update({"pairs": pairs} if pairs else free)
-    recommend = {**(settings.get("recommend") or {}), "learner": settings.get("learner")}
-    runs = {"existing": settings["existing"], "target_regret": settings.get("target_regret")}
-    return {
-        "budget": {"ranks": settings["total_ranks"]},
-        "machine": settings.get("machine") or {},
-        "participants": bounds,
-        "parameter": settings["parameters"],
-        "recommend": {key: value for key, value in recommend.items() if value is not None},
-        "runs": {key: value for key, value in runs.items() if value is not None},
-    }
+    tables: dict[str, Any] = {}
+    for key, place in _SETTINGS.items():
+        table, _, name = place.partition(".")
+        value = settings.get(key)
+        if name.startswith("*."):
+            for participant, entry in (value or {}).items():
+                tables.setdefault(table, {}).setdefault(participant, {})[name[2:]] = entry
+        elif value is not None:
+            values = {name: value} if name else value
+            tables.setdefault(table, {}).update({k: v for k, v in values.items() if v is not None})
+    for bounds in tables.get("participants", {}).values():
+        if layouts := bounds.pop("layouts", None):
+            pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
+            bounds |= {"pairs": pairs} if pairs else {key: layouts[key] or "free" for key in ("ranks", "threads")}
+    return tables
 
 
 def _at_present(raw: dict[str, Any], path: Path) -> None:
@@ -201,7 +206,7 @@ class CampaignResult:
     asked : Case or None
         The tables of its study, with absolute paths; None where the campaign was made before that was kept.
     files : dict or None
-        Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
+        SHA-256 of the files of the case by path; None in campaigns older than this entry.
     directory : Path
         Where it lives.
     """
@@ -238,14 +243,13 @@ class CampaignResult:
         Parameters
         ----------
         files : dict of str to str
-            Size, time and SHA-256 by path.
+            SHA-256 by path.
         """
-        before = files if self.files is None else self.files
+        old = files if self.files is None else self.files
+        # Earlier versions also noted size and time, in front.
+        before, now = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (old, files))
         self.files = files
-        # Behind size and time.
-        there, here = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (before, files))
-        changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
-        return [f"{name}{'' if name in here else ' (gone)'}{'' if name in there else ' (new)'}" for name in changed]
+        return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
@@ -268,18 +272,17 @@ class CampaignResult:
         """
         if identity_hash(identity) == identity_hash(self.study) and not files:
             return
-        going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
-        if not self.finished and not going_on:
-            for run in self.runs:
-                run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
-            self.study = identity
-            return
-        changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
-        what = "study" if changed else "case"
-        raise CalibrationError(
-            f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
-            "undo that, choose another directory, or move this one away to measure again"
-        )
+        going_on = any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs)
+        if self.finished or going_on:
+            changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
+            what = "study" if changed else "case"
+            raise CalibrationError(
+                f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+                "undo that, choose another directory, or move this one away to measure again"
+            )
+        for run in self.runs:
+            run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+        self.study = identity
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -472,30 +475,29 @@ def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
     finished = [record.split for record in records if record.outcome == "finished"]
     counts = {count for split in finished for count in split.items()}
     failures = [record for record in records if record.outcome in FAILURES and record.split not in finished]
-    explained: set[str] = set()
+    explained: list[RunRecord] = []
     for name, ranks in dict.fromkeys(count for record in failures for count in record.split.items()):
-        with_it = [record for record in failures if record.split[name] == ranks]
-        if (name, ranks) in counts or len(with_it[0].split) == 1:
+        theirs = [run for run in failures if run.split[name] == ranks and run.blamed in ([], [name])]
+        if (name, ranks) in counts or not theirs or len(theirs[0].split) == 1:
             continue
-        theirs = [record for record in with_it if record.blamed in ([], [name])]
-        silent = [record.split for record in theirs if not record.blamed]
+        silent = [run.split for run in theirs if not run.blamed]
         innocent = all(counts >= split.items() - {(name, ranks)} for split in silent)
         if len(silent) < len(theirs) or (innocent and len(_splits_of(silent)) > 1):
             yield _failed({name: ranks}, theirs)
-            explained |= {record.name for record in theirs}
+            explained += theirs
     combinations: dict[frozenset[tuple[str, int]], list[RunRecord]] = {}
-    for record in failures:
-        if record.name not in explained:
-            combinations.setdefault(frozenset(record.split.items()), []).append(record)
+    for run in failures:
+        if run not in explained:
+            combinations.setdefault(frozenset(run.split.items()), []).append(run)
     for runs in combinations.values():
-        yield _failed(dict(runs[0].split), runs)
+        yield _failed(runs[0].split, runs)
 
 
 def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, int]]]:
     return {frozenset(split.items()) for split in splits}
 
 
-def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
-    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
-    versions = {name: version for name, version in records[0].versions.items() if name in ranks}
-    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN], versions)
+def _failed(split: Mapping[str, int], runs: Sequence[RunRecord]) -> FailedSplit:
+    lines = dict.fromkeys(line for run in runs for line in run.reasons or filter(None, [run.error]))
+    versions = {name: version for name, version in runs[0].versions.items() if name in split}
+    return FailedSplit(dict(split), tuple(run.name for run in runs), tuple(lines)[:_SHOWN], versions)

@@ -90,6 +90,10 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     for key, value in settings.items():
         before = merged.get(key)
         if isinstance(value, dict) and isinstance(before, list):
+            if wrong := [name for name, table in value.items() if not isinstance(table, dict)]:
+                raise StudyError(
+                    f"--set: expected a key of {key}.{wrong[0]}, such as {key}.{wrong[0]}.ranks=8, found none"
+                )
             changes = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
             if unknown := [name for name in changes if name not in names]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from cyclopts import App
@@ -34,13 +33,9 @@ def chain(study: Path, *, output: Output = None) -> None:
     """
     from precice_lb.campaign import read_study
     from precice_lb.chain.next import run_chain
-    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
-    directory = output or _directory(read.path)
-    with CampaignProgress(console(sys.stderr)) as progress:
-        path = run_chain(read, directory, report=progress)
-    say(f"wrote {path}")
+    say(f"wrote {run_chain(read, output or _directory(read.path))}")
 
 
 @chain_app.command(name="next")
@@ -71,11 +66,9 @@ def chain_next(
     """
     from precice_lb.campaign import read_study
     from precice_lb.chain.next import next_segment
-    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
-    with CampaignProgress(console(sys.stderr)) as progress:
-        next_segment(read, output or _directory(read.path), submit=submit, lost=lost, report=progress)
+    next_segment(read, output or _directory(read.path), submit=submit, lost=lost)
 
 
 def _directory(study: Path) -> Path:

@@ -18,8 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median
 from typing import NamedTuple
 
@@ -29,13 +28,12 @@ from numpy.typing import NDArray
 from precice_lb.campaign.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.exceptions import DataError, InfeasibleError
-from precice_lb.layout import Layouts, count_text, split_text
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layouts, split_text
 from precice_lb.recommend import recommend
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints
-from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.split.admissible import Limits
 from precice_lb.text import plural
 
 Array = NDArray[np.float64]
@@ -54,54 +52,20 @@ LEAST_AT_FIRST, LEAST_LATER = 0.002, 0.025
 
 @dataclass(frozen=True, eq=False)
 class DecisionProblem:
-    """What a chain may do next.
-
-    Attributes
-    ----------
-    schedule : Schedule
-        How the participants wait for each other.
-    budget : int
-        Ranks in all.
-    lowest, highest : mapping from participant to int
-        Bounds of ranks.
-    windows_left : int
-        Time windows until the end of the chain.
-    segment_windows : int
-        Those of the next segment.
-    allow : mapping from participant to sequence of int
-        The only rank counts that are possible.
-    earlier : mapping from participant to ndarray
-        Of calibration runs, shape (n, 3): ranks, compute seconds per window, standard error (NaN where unknown).
-    failed : sequence of mapping from participant to int
-        Splits that cannot be run; of some participants alone, all in which these have so many ranks.
-    seed : int
-        The same question with the same seed has the same answer.
-    layouts : mapping from participant to Layouts
-        Ranks and threads of those whose splits count cores.
-    """
+    """What a chain may do next."""
 
     schedule: Schedule
-    budget: int
-    lowest: Mapping[str, int]
-    highest: Mapping[str, int]
+    limits: Limits
+    #: Time windows until the end of the chain, and those of the next segment.
     windows_left: int
     segment_windows: int
-    allow: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: Of calibration runs by participant, shape (n, 3): ranks, seconds per window, standard error (NaN where unknown).
     earlier: Mapping[str, Array] = field(default_factory=dict)
+    #: Splits that cannot be run; of some participants alone, all in which these have so many ranks.
     failed: Sequence[Mapping[str, int]] = ()
     seed: int = 0
+    #: Ranks and threads of those whose splits count cores.
     layouts: Mapping[str, Layouts] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The participants."""
-        return self.schedule.participants
-
-    @cached_property
-    def limits(self) -> Limits:
-        """What bounds the splits."""
-        constraints = Constraints(allow=self.allow, excluded=self.failed)
-        return limits_of(self.names, self.budget, self.lowest, self.highest, constraints)
 
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split."""
@@ -109,41 +73,19 @@ class DecisionProblem:
 
     def problem(self, split: Mapping[str, int]) -> str:
         """Say why a split cannot be run; empty where it can."""
-        for name in self.names:
-            if split[name] not in self.limits.counts[name]:
-                return f"{name} may not have {count_text(name, split[name], self.layouts)}"
-        if (ranks := sum(split.values())) > self.budget:
-            return f"{plural(ranks, 'core' if self.layouts else 'rank')} are above the budget of {self.budget}"
-        return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
+        if any(failed.items() <= split.items() for failed in self.failed):
+            return "it failed"
+        is_possible = all(split[name] in counts for name, counts in self.limits.counts.items())
+        return "" if is_possible and sum(split.values()) <= self.limits.budget else "it is not within bounds and budget"
 
 
 def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
-    """Decide on the split of the next segment.
+    """Decide on the split of the next segment: one within budget and bounds that did not fail.
 
     A change costs what preparing and collecting took at the chain's borders, in the median: the border comes anyway.
-
-    Parameters
-    ----------
-    segments : sequence of Segment
-        Those that are done, at least one, in order.
-    question : DecisionProblem
-        What may be done.
-
-    Returns
-    -------
-    Decision
-        A split within budget and bounds that did not fail.
-
-    Raises
-    ------
-    DataError
-        No segments, or not all participants in their splits.
-    InfeasibleError
-        Bounds that leave no split, or each of them failed.
+    An `InfeasibleError` says that there is no such split.
     """
-    names = question.names
-    if not segments or any(set(segment.split) != set(names) for segment in segments):
-        raise DataError(f"expected segments with ranks of {', '.join(names)}, found {plural(len(segments), 'segment')}")
+    names, limits = question.schedule.participants, question.limits
     unknown = [name for name in names if not len(question.earlier.get(name, ())) and not known_seconds(segments, name)]
     try:
         if not unknown:
@@ -153,150 +95,136 @@ def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         why = f"the compute time of {', '.join(unknown)} is not known"
         if not (problem := question.problem(present)):
             return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
-        _, even = in_proportion(question.limits, dict.fromkeys(names, 1.0))
+        possible = replace(limits.constraints, excluded=tuple(question.failed))
+        _, even = in_proportion(limits, dict.fromkeys(names, 1.0), possible)
         return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
     except InfeasibleError as error:
         raise InfeasibleError(
-            f"expected a split within bounds and {plural(question.budget, 'rank')} that did not fail, found none: "
+            f"expected a split within bounds and {plural(limits.budget, 'rank')} that did not fail, found none: "
             f"{plural(len(question.failed), 'split')} failed; allow other ranks"
         ) from error
-
-
-class _Option(NamedTuple):
-    """Another split for the next segment."""
-
-    split: Split
-    # Seconds per window expected, and those saved until the end, the border taken off: if it then stays, and if what it
-    # teaches is made use of.
-    window: float
-    saving: float
-    learning: float
-    # That the former is positive.
-    probability: float
 
 
 class _Choice:
     """What is expected of the splits that come into question, at the load of the latest windows."""
 
     def __init__(self, segments: Sequence[Segment], question: DecisionProblem) -> None:
-        self.names, self.question = question.names, question
+        schedule, self.question = question.schedule, question
+        self.names = schedule.participants
         self.present = {name: segments[-1].split[name] for name in self.names}
         self.left = max(question.windows_left, 1)
         self.next = min(max(question.segment_windows, 1), self.left)
-        self.border = change_seconds(segments)
+        costs = (s.border_seconds if math.isnan(s.change_seconds) else s.change_seconds for s in segments)
+        self.border = max(median(costs), 0.0)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
         frames = {n: Samples(b.rows[:, 0], b.rows[:, 1], standard_error=b.rows[:, 2]) for n, b in brought.items()}
         recommendation = recommend(
-            Measurements(frames), question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
-            maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
+            Measurements(frames), question.limits.budget, coupling=schedule, machine=question.limits.constraints,
+            seed=question.seed, failed=question.failed,
         )  # fmt: skip
         self.posterior = PosteriorSplits(recommendation, {name: scaled.error for name, scaled in brought.items()})
-        changes = {name: scaled.changes for name, scaled in brought.items()}
-        self.measured = window_times(segments, question.schedule, changes)
-        scale = measured_ratio(segments, question.schedule)
+        self.measured = window_times(segments, schedule, {name: scaled.changes for name, scaled in brought.items()})
+        # Noise of windows, and exchanges, add to those of the schedule.
+        pairs = [(segment.window_seconds, _steady(segment, schedule)) for segment in segments]
+        ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
+        scale = median(ratios) if ratios else 1.0
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
         self.stays = scale * recommendation.expected.windows(here, replay=False)[:, 0]
         self.windows = scale * self.posterior.windows
+        self.expected = float(self.stays.mean())
         share = LEAST_AT_FIRST if len(segments) <= len(self.names) else LEAST_LATER
-        self.least = share * self.left * float(self.stays.mean())
+        self.least = share * self.left * self.expected
 
     def decision(self) -> Decision:
         """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
-        options = self._options()
-        if problem := self.question.problem(self.present):
-            if not options:
-                raise InfeasibleError(problem)
-            best = min(options, key=lambda option: option.window)
-            return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
-        sure = [option for option in options if option.probability >= SURE and option.saving >= self.least]
-        move = max(sure, key=lambda option: option.saving, default=None)
-        if back := self._back(move):
-            return back
-        here = f"{self.stays.mean():.4g} s with {self.question.text(self.present)}"
-        least = move.saving if move else 0.0
-        slowest = SLOWER * self.stays.mean()
-        likely = [option for option in options if LIKELY <= option.probability < SURE and option.window <= slowest]
-        teaches = max(likely, key=lambda option: option.learning, default=None)
-        if teaches and teaches.learning - least >= self.least:
-            text = f"learn at {self._expected(teaches)}, {here}: with what it teaches, {self._saves(teaches.learning)}"
-            return Decision(teaches.split, "learn", text)
-        if move:
-            text = f"move to {self._expected(move)}, {here}: {self._saves(move.saving)}, "
-            return Decision(move.split, "move", text + f"and pays with {100 * move.probability:.0f} %")
-        return self._stay(options)
+        question, present = self.question, self.present
+        problem = question.problem(present)
+        means, saved = self.windows.mean(axis=0), (self.stays[:, None] - self.windows) * self.left - self.border
+        saving, probability = saved.mean(axis=0), (saved > 0).mean(axis=0)
+        splits = [dict(zip(self.names, ranks, strict=True)) for ranks in self.posterior.splits.tolist()]
+        # Splits that were measured to be slower are not tried again, but where the present one has to be left.
+        now, never = self.measured.get(tuple(present.values())), (math.nan, math.nan)
+        slower = [now is not None and self.measured.get(tuple(split.values()), never)[0] >= now[0] for split in splits]
+        possible = np.array(
+            [
+                split != present and bool(problem or not is_slower) and not question.problem(split)
+                for split, is_slower in zip(splits, slower, strict=True)
+            ]
+        )
 
-    def _options(self) -> list[_Option]:
-        """Judge all splits but the present one and those that were measured to be slower."""
-        posterior, means = self.posterior, self.windows.mean(axis=0)
-        saved = (self.stays[:, None] - self.windows) * self.left - self.border
+        def best(values: Array, among: NDArray[np.bool_]) -> int | None:
+            places = np.flatnonzero(among)
+            return int(places[np.argmax(values[places])]) if len(places) else None
+
+        if problem:
+            if (fastest := best(-means, possible)) is None:
+                raise InfeasibleError(problem)
+            why = f"move to {question.text(splits[fastest])}, {means[fastest]:.4g} s per window expected: {problem}"
+            return Decision(splits[fastest], "move", why)
+        move = best(saving, possible & (probability >= SURE) & (saving >= self.least))
+        if back := self._back(None if move is None else splits[move], 0.0 if move is None else float(saving[move])):
+            return back
+        likely = possible & (probability >= LIKELY) & (probability < SURE) & (means <= SLOWER * self.expected)
+        learning = self._learning(means)
+        teaches = best(learning, likely)
+        if teaches is not None and learning[teaches] - (0.0 if move is None else saving[move]) >= self.least:
+            gain = self._gain(splits[teaches], means[teaches], self.expected, learning[teaches])
+            return Decision(splits[teaches], "learn", f"learn at {gain} with what it teaches")
+        nearest = best(saving, possible) if move is None else move
+        if nearest is None:
+            why = f"stay at {question.text(present)}: no other split comes into question"
+            return Decision(present, "stay", why)
+        gain = self._gain(splits[nearest], means[nearest], self.expected, saving[nearest])
+        gain += f" with {100 * probability[nearest]:.0f} %"
+        if move is None:
+            return Decision(present, "stay", f"stay at {question.text(present)}: {gain}, too little")
+        return Decision(splits[move], "move", f"move to {gain}")
+
+    def _learning(self, means: Array) -> Array:
+        """Seconds saved until the end if what a segment at each split teaches is made use of; -inf if not judged."""
+        posterior, after = self.posterior, self.left - self.next
         learning = np.full(len(means), -np.inf)
-        if (after := self.left - self.next) > 0:
+        if after > 0:
             candidates = posterior.candidates()
             regret = np.maximum(posterior.saved(candidates), 0.0)
             # After the segment the best split in sight, for another border, or a better one by what was learned.
             later = after * (means[posterior.best] - regret * float(self.windows.min(axis=1).mean()))
             later += self.border * (candidates != posterior.best)
-            learning[candidates] = (
-                self.left * float(self.stays.mean()) - self.next * means[candidates] - self.border - later
-            )
-        present, problem = self.measured.get(tuple(self.present.values())), self.question.problem(self.present)
-        columns = zip(means, saved.mean(axis=0), learning, (saved > 0).mean(axis=0), strict=True)
-        options = []
-        for ranks, values in zip(posterior.splits.tolist(), columns, strict=True):
-            split, known = self._split(ranks), self.measured.get(tuple(ranks))
-            slower = known is not None and present is not None and known.window >= present.window
-            if split != self.present and (problem or not slower) and not self.question.problem(split):
-                options.append(_Option(split, *map(float, values)))
-        return options
+            learning[candidates] = self.left * self.expected - self.next * means[candidates] - self.border - later
+        return learning
 
-    def _back(self, move: _Option | None) -> Decision | None:
+    def _back(self, move: Split | None, move_saving: float) -> Decision | None:
         """Go back to the split that was fastest, where the present one was measured to be slower and that pays.
 
         Only a split between the two may be better still: beyond, what is expected has just been wrong.
         """
         here = tuple(self.present.values())
-        others = [key for key in self.measured if key != here and not self.question.problem(self._split(key))]
+        splits = {key: dict(zip(self.names, key, strict=True)) for key in self.measured if key != here}
+        others = [key for key, split in splits.items() if not self.question.problem(split)]
         if here not in self.measured or not others:
             return None
-        best = min(others, key=lambda key: self.measured[key].window)
-        now, before = self.measured[here], self.measured[best]
-        aim = now.window - self.border / self.left
-        if aim <= before.window:
+        best = min(others, key=lambda key: self.measured[key])
+        (now, now_error), (before, error), split = self.measured[here], self.measured[best], splits[best]
+        aim = now - self.border / self.left
+        if aim <= before:
             return None
-        probability = NormalDist().cdf(math.log(aim / before.window) / math.hypot(now.error, before.error))
-        if probability < SURE:
+        probability = NormalDist().cdf(math.log(aim / before) / math.hypot(now_error, error))
+        saving = self.left * (now - before) - self.border
+        ends = {name: sorted((self.present[name], split[name])) for name in self.names}
+        is_between = move is not None and all(low <= move[name] <= high for name, (low, high) in ends.items())
+        if probability < SURE or (is_between and move_saving > saving):
             return None
-        split = self._split(best)
-        saving = self.left * (now.window - before.window) - self.border
-        if move and move.saving > saving:
-            ends = [sorted((self.present[name], split[name])) for name in self.names]
-            if all(low <= move.split[name] <= high for name, (low, high) in zip(self.names, ends, strict=True)):
-                return None
-        text = (
-            f"undo: back to {self.question.text(split)}, measured at {before.window:.4g} s per window at the present "
-            f"load, from {self.question.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
-            f"and pays with {100 * probability:.0f} %"
+        gain = self._gain(split, before, now, saving)
+        return Decision(split, "undo", f"undo: back to {gain} with {100 * probability:.0f} %, as measured")
+
+    def _gain(self, split: Split, window: float, present: float, saving: float) -> str:
+        """Say what a split saves, beside the present one."""
+        text, what = self.question.text, f"saves {saving:.4g} s" if saving > 0 else f"loses {-saving:.4g} s"
+        return (
+            f"{text(split)}, {window:.4g} s per window in place of {present:.4g} s at {text(self.present)}: {what} in "
+            f"the {plural(self.left, 'window')} left ({self.border:.3g} s for the change taken off)"
         )
-        return Decision(split, "undo", text)
-
-    def _stay(self, options: Sequence[_Option]) -> Decision:
-        text = f"stay at {self.question.text(self.present)}, {self.stays.mean():.4g} s per window expected"
-        best = max(options, key=lambda option: option.saving, default=None)
-        if best is None:
-            return Decision(self.present, "stay", f"{text}: no other split comes into question")
-        why = f"{self._saves(best.saving)}, and pays with {100 * best.probability:.0f} %: too little"
-        return Decision(self.present, "stay", f"{text}: {self._expected(best)}, {why}")
-
-    def _split(self, ranks: Sequence[int]) -> Split:
-        return dict(zip(self.names, ranks, strict=True))
-
-    def _expected(self, option: _Option) -> str:
-        return f"{self.question.text(option.split)}, {option.window:.4g} s per window expected"
-
-    def _saves(self, seconds: float) -> str:
-        what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"
-        return f"{what} in the {plural(self.left, 'window')} left, {self.border:.3g} s for the change taken off"
 
 
 # Of a segment's length: standard deviation of the load's logarithm after it; the first one is as probable as the rest.
@@ -317,21 +245,14 @@ def known_seconds(segments: Sequence[Segment], name: str) -> list[int]:
 
 
 class Brought(NamedTuple):
-    """What was measured of a participant, at the load of its latest windows.
+    """What was measured of a participant, at the load of its latest windows."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n, 3)
-        Ranks, seconds and standard errors of earlier runs, and then of the segments where they are known. An error is
-        larger by how far the load may have changed otherwise, and at most the seconds.
-    changes : ndarray of shape (segments, 2)
-        Logarithm of the load now over that of each segment, and its standard error; NaN where seconds are unknown.
-    error : float
-        Relative standard error that windows of one run usually leave.
-    """
-
+    #: Ranks, seconds and standard errors of earlier runs, then of the segments where they are known, shape (n, 3). An
+    #: error is larger by how far the load may have changed otherwise, and at most the seconds.
     rows: Array
+    #: Logarithm of the load now over that of each segment, and its standard error, shape (segments, 2); NaN if unknown.
     changes: Array
+    #: Relative standard error that windows of one run usually leave.
     error: float
 
 
@@ -375,39 +296,28 @@ def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array,
     curve = LEVEL**2 + SLOPE**2 * np.outer(octaves - octaves.mean(), octaves - octaves.mean())
     curve += ROUGHNESS**2 * np.exp(-0.5 * (gap / np.log(ALIKE)) ** 2)
     same = (runs[:, None] == runs).astype(np.float64)
-    y = logs + octaves
-    y = y - y.mean()
-    means_and_variances, weights = [], []
-    last = np.array([times.max()])
-    for covariance_of, drift, noise in itertools.product((_walk, _trend), DRIFTS, NOISES):
-        before = times[:means]
-        covariance = curve + drift**2 * covariance_of(times, times) + noise**2 * same + np.diag(errors**2)
-        # Of the change that is asked for, with each reading.
-        across = drift**2 * (covariance_of(last, times) - covariance_of(before, times))
+    y = logs + octaves - (logs + octaves).mean()
+    # Takes from loads at all times the changes that are asked for.
+    pick = -np.eye(means, len(times))
+    pick[:, times.argmax()] += 1.0
+    first, second = np.minimum.outer(times, times), np.maximum.outer(times, times)
+    # Covariances of a random walk, and of what grows at a rate that is one, from an unknown one on.
+    walk, trend = first, first * second + first**2 * (3 * second - first) / 6
+    changes, variances, weights = [], [], []
+    for unit, drift, noise in itertools.product((walk, trend), DRIFTS, NOISES):
+        load = drift**2 * unit
+        covariance = curve + load + noise**2 * same + np.diag(errors**2)
+        across = pick @ load
         solved = np.linalg.solve(covariance, np.column_stack([y, across.T]))
-        change = covariance_of(last, last)[0] - 2 * covariance_of(before, last)[:, 0]
-        change += np.diag(covariance_of(before, before))
-        variance = drift**2 * change - (across * solved[:, 1:].T).sum(axis=1)
-        means_and_variances.append((across @ solved[:, 0], np.maximum(variance, 0.0)))
+        changes.append(across @ solved[:, 0])
+        variances.append(np.maximum((across * (pick - solved[:, 1:].T)).sum(axis=1), 0.0))
         prior = np.log(1.0 if drift == 0 else 1.0 / (len(DRIFTS) - 1))
         prior -= 0.5 * (np.log(noise / NOISE) / NOISE_SCALE) ** 2
         weights.append(prior - 0.5 * (y @ solved[:, 0] + np.linalg.slogdet(covariance)[1]))
     weight = np.exp(np.array(weights) - max(weights))
     weight /= weight.sum()
-    changes, variances = (np.array(part) for part in zip(*means_and_variances, strict=True))
-    mean = weight @ changes
-    return mean, np.sqrt(weight @ (variances + (changes - mean) ** 2))
-
-
-def _walk(one: Array, other: Array) -> Array:
-    """Covariance of a random walk between times."""
-    return np.minimum(one[:, None], other)
-
-
-def _trend(one: Array, other: Array) -> Array:
-    """Covariance between times of what grows at a rate that is a random walk, from an unknown one on."""
-    first, second = np.minimum(one[:, None], other), np.maximum(one[:, None], other)
-    return np.asarray(first * second + first**2 * (3 * second - first) / 6)
+    mean = weight @ np.array(changes)
+    return mean, np.sqrt(weight @ (np.array(variances) + (np.array(changes) - mean) ** 2))
 
 
 def _reading(segment: Segment, name: str) -> tuple[float, ...]:
@@ -418,17 +328,10 @@ def _reading(segment: Segment, name: str) -> tuple[float, ...]:
     return segment.split[name], seconds, error if error < math.inf else math.nan, latest if known else seconds
 
 
-class WindowTime(NamedTuple):
-    """Of a split that ran: seconds per window at the present load, and their relative standard error."""
-
-    window: float
-    error: float
-
-
 def window_times(
     segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array]
-) -> dict[tuple[int, ...], WindowTime]:
-    """Bring the window times of all segments to the present load, and take the mean of those of each split."""
+) -> dict[tuple[int, ...], tuple[float, float]]:
+    """Bring the window times of all segments to the present load: by split their mean and its relative error."""
     readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     for place, segment in enumerate(segments):
         change = {name: changes[name][place] for name in schedule.participants}
@@ -443,26 +346,13 @@ def window_times(
     for ranks, pairs in readings.items():
         logs, errors = np.array(pairs).T
         mean, weight = np.average(logs, weights=errors**-2, returned=True)
-        times[ranks] = WindowTime(float(np.exp(mean)), float(weight) ** -0.5)
+        times[ranks] = float(np.exp(mean)), float(weight) ** -0.5
     return times
-
-
-def measured_ratio(segments: Sequence[Segment], schedule: Schedule) -> float:
-    """Measured seconds per window over those of the schedule: what noise of windows and exchanges add."""
-    pairs = [(segment.window_seconds, _steady(segment, schedule)) for segment in segments]
-    ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
-    return median(ratios) if ratios else 1.0
 
 
 def _steady(segment: Segment, schedule: Schedule, factors: Mapping[str, float] | None = None) -> float:
     """Window time of the schedule for a segment's seconds times changes of load; NaN where one is unknown."""
-    names, known = schedule.participants, factors or {}
-    seconds = {name: segment.seconds.get(name, math.nan) * known.get(name, 1.0) for name in names}
+    known = factors or {}
+    seconds = {n: segment.seconds.get(n, math.nan) * known.get(n, 1.0) for n in schedule.participants}
     is_known = all(0 < value < math.inf for value in seconds.values())
     return float(schedule.window_seconds(seconds)) if is_known else math.nan
-
-
-def change_seconds(segments: Sequence[Segment]) -> float:
-    """Median of what a change costs at a border; the whole border where that is not known apart."""
-    costs = (s.border_seconds if math.isnan(s.change_seconds) else s.change_seconds for s in segments)
-    return max(median(costs), 0.0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,46 +47,51 @@ class Decision:
 
 
 @dataclass(frozen=True, config=_CONFIG)
-class SegmentEntry:
-    """One finished segment; what was not measured is NaN.
+class Segment:
+    """One finished segment, for the next decision and for ``chain.json``; what was not measured is NaN.
 
     Attributes
     ----------
+    split : dict of str to int
+        Ranks.
+    windows : int
+        Time windows, warm-up included.
+    window_seconds : float
+        Mean wall time of a window after warm-up.
+    seconds, standard_errors : dict of str to float
+        Compute time per window after warm-up by participant, and its standard error.
+    latest : dict of str to float
+        Compute time per window in the latest windows: the load that the next segment starts with.
+    border_seconds : float
+        Wall time beyond that of its windows: preparing, starting, collecting; not time in a queue.
+    change_seconds : float
+        Of these, preparing and collecting, which is what another split costs: whoever stays starts as well.
+    wait_share : dict of str to float
+        Part of a window in which a participant waits for its partners.
     segment : int
         From 1.
     run : str
         Directory below ``runs``.
     start_window : int
         Time windows of the chain before it.
-    split : dict of str to int
-        Ranks.
-    windows : int
-        Its time windows.
-    window_seconds : float
-        Mean wall time of a window after warm-up.
-    seconds : dict of str to float
-        Compute time per window after warm-up by participant.
-    wait_share : dict of str to float
-        Part of a window in which a participant waits for its partners.
-    border_seconds : float
-        Wall time beyond that of its windows.
-    kind : {"start", "learn", "move", "undo", "stay"}
-        As of `precice_lb.chain.document.Decision`.
-    decision : str
-        Why it has this split, in one line.
+    kind, decision : str
+        As of the `Decision` for its split.
     """
 
-    segment: Ranks
-    run: str
-    start_window: Count
     split: Split
     windows: Count
     window_seconds: Seconds
     seconds: dict[str, Seconds]
-    wait_share: dict[str, Seconds]
-    border_seconds: Seconds
-    kind: Kind
-    decision: str
+    standard_errors: dict[str, Seconds] = Field(default_factory=dict)
+    latest: dict[str, Seconds] = Field(default_factory=dict)
+    border_seconds: Seconds = 0.0
+    change_seconds: Seconds = math.nan
+    wait_share: dict[str, Seconds] = Field(default_factory=dict)
+    segment: Ranks = 1
+    run: str = ""
+    start_window: Count = 0
+    kind: Kind = "stay"
+    decision: str = ""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -101,7 +104,7 @@ class ChainDocument:
         Path of the study file.
     total_windows, windows_done : int
         Time windows of the whole chain, and of its finished segments.
-    segments : list of SegmentEntry
+    segments : list of Segment
         Those that are finished, in their order.
     next : Decision or None
         The decision for the one after them; None at the end, where the chain has stopped, and until it is made.
@@ -114,7 +117,7 @@ class ChainDocument:
     study: str
     total_windows: Count
     windows_done: Count
-    segments: list[SegmentEntry]
+    segments: list[Segment]
     next: Decision | None = None
     problem: str | None = None
     unit: Literal["ranks", "cores"] = "ranks"
@@ -141,56 +144,18 @@ def read_chain(directory: Path) -> ChainDocument | None:
     chain = read_json(path, ChainDocument, _CHAIN)
     if chain is None:
         return None
-    names, done, damaged = ", ".join(sorted(chain.participants)), 0, f"{path}: damaged {_CHAIN.what}"
-
-    def check(where: str, expected: object, actual: object) -> None:
-        if actual != expected:
-            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {actual}")
-
-    for place, entry in enumerate(chain.segments):
-        start = (entry.segment, entry.start_window)
-        check(f"segments[{place + 1}]: its number and first window", (place + 1, done), start)
-        for key in ("split", "seconds", "wait_share"):
-            check(f"segments[{place + 1}].{key}", names, ", ".join(sorted(getattr(entry, key))) or "none")
+    names, done = sorted(chain.participants), 0
+    checks: list[tuple[str, object, object]] = []
+    for number, entry in enumerate(chain.segments, start=1):
+        place = f"segments[{number}]"
+        checks.append((f"{place}: its number and first window", (number, done), (entry.segment, entry.start_window)))
+        checks += [(f"{place}.{key}", names, sorted(getattr(entry, key))) for key in ("split", "seconds", "wait_share")]
         done += entry.windows
     if chain.next is not None:
-        check("next.split", names, ", ".join(sorted(chain.next.split)))
-    check(
-        "windows done, as its segments have, of at least as many",
-        (done, True),
-        (chain.windows_done, done <= chain.total_windows),
-    )
+        checks.append(("next.split", names, sorted(chain.next.split)))
+    checks.append(("windows_done", done, chain.windows_done))
+    checks.append(("total_windows", max(done, chain.total_windows), chain.total_windows))
+    for where, expected, actual in checks:
+        if actual != expected:
+            raise CalibrationError(f"{path}: damaged {_CHAIN.what}: {where}: expected {expected}, found {actual}")
     return chain
-
-
-@dataclasses.dataclass(frozen=True)
-class Segment:
-    """One finished segment of a chain, as far as the next decision needs it.
-
-    Attributes
-    ----------
-    split : mapping from participant to int
-        Ranks.
-    windows : int
-        Time windows, warm-up included.
-    window_seconds : float
-        Mean wall time of a window after warm-up.
-    seconds, standard_errors : mapping from participant to float
-        Compute time per window after warm-up, and its standard error; NaN where that is unknown.
-    latest : mapping from participant to float
-        Compute time per window in the latest windows: the load that the next segment starts with.
-    border_seconds : float
-        Wall time beyond that of its windows: preparing, starting, collecting; not time in a queue.
-    change_seconds : float
-        Of these, preparing and collecting, which is what another split costs: whoever stays starts as well. NaN where
-        it is not known apart.
-    """
-
-    split: Mapping[str, int]
-    windows: int
-    window_seconds: float
-    seconds: Mapping[str, float]
-    standard_errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    latest: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    border_seconds: float = 0.0
-    change_seconds: float = math.nan

@@ -1,7 +1,7 @@
-"""A chain whose jobs follow each other: what the last line of a job does, or whoever starts the first one.
+"""A chain from start to end: by one process that waits, or by jobs whose last line goes on with the next segment.
 
-The segment that ended is concluded, the next one decided on and made, and its job script written or submitted. Each
-call holds the chain's directory; killed at any moment, the next one goes on from what is in it.
+The segment that ended is concluded, the next one decided on and made, and run, or its job script written or submitted.
+Each call holds the chain's directory; killed at any moment, the next one goes on from what is in it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from precice_lb.campaign.campaign import Event, Report, logged, print_event
+from precice_lb.campaign.campaign import Event, Report
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.processes import Outcome, log_tail
 from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, outcome_of, read_exits
 from precice_lb.campaign.state import RunRecord
 from precice_lb.campaign.study import Study
-from precice_lb.case import Configuration, read_configuration
+from precice_lb.case import read_configuration
 from precice_lb.chain.decide import decide
-from precice_lb.chain.document import CHAIN_FILE, Decision
+from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.chain.segments import note_of
-from precice_lb.chain.steps import Chain, Decide, open_chain
-from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.text import first_of, plural
+from precice_lb.chain.steps import Chain, Decide, forgotten_state, open_chain
+from precice_lb.exceptions import CalibrationError
+from precice_lb.text import plural
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -58,97 +57,26 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     KeyboardInterrupt
         As of `precice_lb.campaign.run_campaign`.
     """
-    with open_chain(study, directory, decider) as chain:
-        emit = _opened(chain, report)
-        chain.runs.launcher.warn = lambda text: emit(Event("waiting", text))
+    with open_chain(study, directory, decider, report) as chain:
+        waiting = "waiting for job {} of the interrupted chain: {}"
         cut_short = chain.runs.clear_up(
-            lambda run: emit(
-                Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)
-            )
+            lambda run: chain.emit(Event("resumed", waiting.format(run.job, chain.text(run.split)), run))
         )
         chain.state.save()
-        _collect_again(chain, emit)
-        emit(_begun(chain, cut_short))
-        for decision in _decisions(chain, emit):
-            chain.runs.check_room()
-            record = chain.enter(decision)
-            emit(segment_begun(chain, record))
+        chain.collect_again()
+        done, total, finished = chain.windows_done, chain.windows.total, len(chain.state.finished)
+        text = f"chain in {chain.directory}: {plural(total, 'window')}"
+        text += f", {done} done in {plural(finished, 'segment')}" if done else ""
+        text += f", {cut_short} cut short and set aside" if cut_short else ""
+        if forgotten := forgotten_state(read_configuration(study.configuration_path)):
+            text += f"; at the start of each segment {forgotten} (docs/how-to/restart.md)"
+        chain.emit(Event("started", text, number=finished, total=chain.total_segments))
+        chain.runs.check_room()
+        for record in chain.following():
+            chain.begin(record)
             chain.runs.do(record)
-            chain.write()
-            emit(segment_ended(chain, record))
+            chain.end(record)
         return chain.directory / CHAIN_FILE
-
-
-def _opened(chain: Chain, report: Report | None) -> Report:
-    """Give a report that is also logged, and say which files of the case changed, by which something may be mended."""
-    emit = logged(report or print_event, chain.directory)
-    if chain.changed:
-        emit(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
-    return emit
-
-
-def _collect_again(chain: Chain, emit: Report) -> None:
-    """Tell what became of a segment of which only that had failed."""
-    if (run := chain.runs.collect_again()) is not None:
-        text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
-        emit(Event("resumed", text + (f": {run.error}" if run.error else ""), run))
-
-
-def _decisions(chain: Chain, emit: Report) -> Iterator[Decision]:
-    """Decide on one segment after the other, to the chain's end; a chain that has to stop says so in its page."""
-    while True:
-        try:
-            decision = chain.decide()
-        except PreciceLBError as problem:
-            chain.write(problem=str(problem))
-            raise
-        chain.write(decision)
-        if decision is None:
-            emit(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
-            return
-        yield decision
-
-
-def _begun(chain: Chain, cut_short: int) -> Event:
-    done, total = chain.windows_done, chain.windows.total
-    text = f"chain in {chain.directory}: {plural(total, 'window')}"
-    text += f", {done} done in {plural(len(chain.state.finished), 'segment')}" if done else ""
-    text += f", {cut_short} cut short and set aside" if cut_short else ""
-    if forgotten := forgotten_state(read_configuration(chain.study.configuration_path)):
-        text += f"; at the start of each segment {forgotten} (docs/how-to/restart.md)"
-    return Event("started", text, number=len(chain.state.finished), total=chain.total_segments)
-
-
-def forgotten_state(configuration: Configuration) -> str:
-    """Say what coupling schemes do not keep at a border: data that nothing initialises, and quasi-Newton history."""
-    schemes, zero = configuration.coupling_schemes, []
-    for scheme in schemes:
-        initialized = {(exchange.source, exchange.target) for exchange in scheme.exchanges if exchange.initialize}
-        for exchange in scheme.exchanges:
-            if not scheme.sends_ahead(exchange.source) and (exchange.source, exchange.target) not in initialized:
-                zero.append(f"{exchange.target} reads {exchange.data} as zero")
-    learned = [scheme.acceleration for scheme in schemes if (scheme.acceleration or "").startswith("IQN")]
-    return ", ".join([*zero, *(f"{name} has no history" for name in learned)])
-
-
-def segment_begun(chain: Chain, run: RunRecord) -> Event:
-    """Tell that a segment begins."""
-    note, total = note_of(run), chain.total_segments
-    windows = f"windows {note.start_window + 1} to {note.start_window + note.windows} of {chain.windows.total}"
-    text = f"segment {note.number} of {total}: {chain.text(run.split)}, {windows} ({run.reason})"
-    return Event("run started", text, run, note.number, total)
-
-
-def segment_ended(chain: Chain, run: RunRecord) -> Event:
-    """Tell how a segment ended."""
-    note, total = note_of(run), chain.total_segments
-    text = f"segment {note.number} of {total}: {run.outcome} after {run.seconds:.1f} s"
-    if run.outcome == "finished":
-        text += f", {chain.segments()[-1].window_seconds:.4g} s per window"
-    else:
-        text += f": {' | '.join((run.error or '', *run.reasons))}"
-    left = chain.windows.total - chain.windows_done
-    return Event("run finished", text, run, note.number, total, f"{plural(left, 'window')} left")
 
 
 JOB_FILE = "job.sbatch"
@@ -195,55 +123,45 @@ def next_segment(
     StudyError, CalibrationError, TooFewRunsError, KeyboardInterrupt
         As of `precice_lb.chain.next.run_chain`; also while the segment's job still waits or runs.
     """
-    with open_chain(study, directory, decider) as chain:
+    with open_chain(study, directory, decider, report) as chain:
         scheduler = chain.runs.launcher.scheduler
         if scheduler is None:
             raise CalibrationError(
                 f"launcher.name: expected one whose runs are jobs, such as slurm or a template with script and submit, "
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
-        emit = _opened(chain, report)
         words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(chain.directory)]
         chain.runs.last_line = shlex.join([*words, *["--submit"] * submit])
-        running = [run for run in chain.state.runs if run.outcome == "running"]
-        if not running:
-            _collect_again(chain, emit)
-        for record in running:
+        if (record := chain.running) is None:
+            chain.collect_again()
+        else:
             # Failures of all jobs since the last segment count, whichever process saw them.
             chain.since = max((n for n, run in enumerate(chain.state.runs, 1) if run.outcome == "finished"), default=0)
             if _is_ready(chain, record):
-                return _handed_on(chain, record, scheduler, emit, submit=submit)
-            outcome = _ended(chain, record, scheduler, lost=lost)
-            if outcome is None:
+                return _handed_on(chain, record, scheduler, submit=submit)
+            if (outcome := _ended(chain, record, scheduler, lost=lost)) is not None:
+                chain.runs.conclude(record, outcome)
+                chain.end(record)
+            else:
                 chain.runs.set_aside(record)
                 chain.state.save()
-                emit(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
-                continue
-            chain.runs.conclude(record, outcome)
-            chain.write()
-            emit(segment_ended(chain, record))
-        for decision in _decisions(chain, emit):
-            record = chain.enter(decision)
+                chain.emit(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
+        for record in chain.following():
             if chain.runs.make(record):
-                _write_script(chain, record)
-                return _handed_on(chain, record, scheduler, emit, submit=submit)
-            emit(segment_ended(chain, record))
+                script = _script_of(chain, record)
+                new = script.with_name(f"{script.name}.new")
+                new.write_text(chain.runs.launcher.files(chain.runs.plan(record))[script], encoding="utf-8")
+                new.replace(script)
+                return _handed_on(chain, record, scheduler, submit=submit)
+            chain.end(record)
         (chain.directory / JOB_FILE).unlink(missing_ok=True)
         return None
 
 
 def _script_of(chain: Chain, record: RunRecord) -> Path:
-    """Return the script of a segment: the launcher's only file."""
+    """Return the script of a segment, the launcher's only file: once it is there, the segment is ready."""
     (script,) = chain.runs.launcher.files(chain.runs.plan(record))
     return script
-
-
-def _write_script(chain: Chain, record: RunRecord) -> None:
-    """Write a segment's script, by which it is known to be ready, and let the link point to it."""
-    ((script, text),) = chain.runs.launcher.files(chain.runs.plan(record)).items()
-    new = script.with_name(f"{script.name}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(script)
 
 
 def _is_ready(chain: Chain, record: RunRecord) -> bool:
@@ -256,14 +174,14 @@ def _is_ready(chain: Chain, record: RunRecord) -> bool:
     return record.job is None and not read_exits(plan.directory / EXIT_FILE).begun
 
 
-def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, emit: Report, *, submit: bool) -> Path:
+def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, *, submit: bool) -> Path:
     """Let the link point to a segment's script, submit it where that is asked for, and say so."""
     script, link = _script_of(chain, record), chain.directory / JOB_FILE
     new = link.with_name(f"{JOB_FILE}.new")
     new.unlink(missing_ok=True)
     new.symlink_to(os.path.relpath(script, chain.directory))
     new.replace(link)
-    emit(segment_begun(chain, record))
+    chain.begin(record)
     if submit:
         plan = chain.runs.plan(record)
         job = scheduler.submit(plan, script)
@@ -272,9 +190,9 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, emit: Repo
         # Empty where the command says no number: the job is there all the same.
         record.job = scheduler.number(job) or ""
         chain.state.save()
-        emit(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
+        chain.emit(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
     else:
-        emit(Event("resumed", f"ready to be submitted: {link}", record))
+        chain.emit(Event("resumed", f"ready to be submitted: {link}", record))
     return link
 
 
@@ -283,16 +201,15 @@ def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
     end = time.monotonic() + _SUBMIT_SECONDS
     while scheduler.live.intersection(states := scheduler.poll(job) or ()):
         if time.monotonic() > end:
-            command = scheduler.describe(job)
             scheduler.close(job)
             raise CalibrationError(
-                f"{command}: expected it to return once the job is queued, found it running after "
-                f"{_SUBMIT_SECONDS:g} s; in a chain of jobs launcher.submit must not wait for the job"
+                f"launcher.submit: found it running after {_SUBMIT_SECONDS:g} s, expected it to return once the job is "
+                "queued: in a chain of jobs it must not wait for the job"
             )
         time.sleep(_POLL_SECONDS)
     if "COMPLETED" not in states:
         output = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
-        raise CalibrationError(f"{scheduler.describe(job)} failed: {output}")
+        raise CalibrationError(f"launcher.submit failed: {output}")
 
 
 def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:
@@ -317,9 +234,7 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
             if outcome is None or outcome.error is not None:
                 outcome = outcome_of(scheduler, plan, job, states)
         elif outcome is None:
-            raise CalibrationError(
-                f"segment {note.number} waits or runs as {scheduler.describe(job)}: its last line goes on"
-            )
+            raise CalibrationError(f"segment {note.number} waits or runs as job {job}: its last line goes on")
     if outcome is not None and outcome.lost and (exits.stopped is not None or not exits.ended):
         return None
     return outcome

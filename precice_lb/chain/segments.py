@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, run_in
-from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, entries_of, run_in
+from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote, measurements_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.coupling import Roles
-from precice_lb.chain.document import Segment, SegmentEntry
+from precice_lb.chain.document import Segment
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.runs import unfinished
 from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
@@ -47,16 +47,14 @@ class ChainWindows:
                 "does not say how many there are, found none"
             )
         self.total = total
-        if math.isnan(self._size) and _start_time_is_used(study):
+        if math.isnan(self._size):
             raise StudyError(
-                f"{study.path}: expected a configuration with a time-window-size for {{start_time}}, found one whose "
-                "windows the first participant sizes; keep the time in what chain.carry names"
+                f"{study.path}: expected a configuration with a time-window-size, found one whose windows the first "
+                "participant sizes; give them a size to run it in segments"
             )
 
     def start_time(self, window: int) -> str:
         """Write the coupling time after so many windows, without what rounding would add to it."""
-        if math.isnan(self._size):
-            return "0"
         return f"{float(window * Decimal(repr(self._size))):.15g}"
 
     def of_next(self, segments: Sequence[Segment], split: dict[str, int] | None = None) -> int:
@@ -74,15 +72,6 @@ class ChainWindows:
         seconds = 60 * self.chain.minutes - segments[-1].border_seconds
         fit = int(seconds / like.window_seconds) if like.window_seconds > 0 else self._first
         return min(max(fit, 1), left)
-
-
-def _start_time_is_used(study: Study) -> bool:
-    texts: list[str] = []
-    for participant in study.participants:
-        texts += [*participant.commands().values(), *participant.prepare, *participant.collect]
-        place = study.case_directory / participant.directory
-        texts += [(place / template).read_text(encoding="utf-8") for template in participant.templates]
-    return any("{start_time}" in text for text in texts)
 
 
 def note_of(record: RunRecord) -> SegmentNote:
@@ -112,7 +101,7 @@ class SegmentRuns(CampaignRuns):
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
         if note_of(record).ended:
-            self._stop_processes(record)
+            stop_token(record.token)
             return Outcome(record.seconds)
         return super()._taken_up(record, report)
 
@@ -222,7 +211,7 @@ def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
                 "case.link, or out of chain.carry"
             )
     # Measurements of preCICE that were carried would be taken for the next segment's.
-    copy_tree(before, case, only=frozenset(carried), left_out=LEFT_OUT)
+    copy_tree(before, case, entries_of(before, only=frozenset(carried), left_out=LEFT_OUT))
     for path in carried:
         if (case / path).is_symlink() and not (case / path).exists():
             target = (case / path).readlink()
@@ -240,15 +229,22 @@ def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, floa
     seconds, errors, latest = (dict(zip(costs, column, strict=True)) for column in zip(*costs.values(), strict=True))
     walls = [mean_of(part.window_seconds[run.steady(name)])[0] for name, part in run.participants.items()]
     inside = max(float(np.nansum(part.window_seconds)) for part in run.participants.values())
+    change = note.prepare_seconds + note.collect_seconds
     return Segment(
+        segment=note.number,
+        run=record.name,
+        start_window=note.start_window,
         split=dict(record.split),
         windows=note.windows,
         window_seconds=float(np.nanmax(walls)),
         seconds=seconds,
         standard_errors=errors,
         latest=latest,
-        border_seconds=max(record.seconds - inside, 0.0) + note.prepare_seconds + note.collect_seconds,
-        change_seconds=note.prepare_seconds + note.collect_seconds,
+        wait_share={name: _wait_share(part, run.steady(name)) for name, part in run.participants.items()},
+        border_seconds=max(record.seconds - inside, 0.0) + change,
+        change_seconds=change,
+        kind=note.kind,
+        decision=record.reason,
     )
 
 
@@ -261,24 +257,6 @@ def _costs(run: CoupledRun, name: str, iterations: float) -> tuple[float, float,
     seconds = float(np.median(windows)) * iterations
     latest = windows[-max(len(windows) // _LATEST, LEAST_WINDOWS) :]
     return seconds, spread_of(windows).error * seconds, float(np.median(latest)) * iterations
-
-
-def entry_of(record: RunRecord, segment: Segment, run: CoupledRun) -> SegmentEntry:
-    """Return what ``chain.json`` says of a segment."""
-    note = note_of(record)
-    return SegmentEntry(
-        segment=note.number,
-        run=record.name,
-        start_window=note.start_window,
-        split=dict(segment.split),
-        windows=segment.windows,
-        window_seconds=segment.window_seconds,
-        seconds=dict(segment.seconds),
-        wait_share={name: _wait_share(part, run.steady(name)) for name, part in run.participants.items()},
-        border_seconds=segment.border_seconds,
-        kind=note.kind,
-        decision=record.reason,
-    )
 
 
 def _wait_share(part: ParticipantRun, steady: NDArray[np.bool_]) -> float:

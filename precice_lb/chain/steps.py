@@ -9,21 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from precice_lb.campaign.campaign import opened
+from precice_lb.campaign.campaign import Event, Report, logged, opened, print_event
 from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.design_study import schedule_of
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits, measured_runs
 from precice_lb.campaign.study import Study
+from precice_lb.case import Configuration
 from precice_lb.chain.decide import DecisionProblem, decide
 from precice_lb.chain.document import ChainDocument, Decision, Segment
-from precice_lb.chain.segments import ChainWindows, SegmentRuns, earlier_samples, entry_of, note_of, segment_of
+from precice_lb.chain.segments import ChainWindows, SegmentRuns, earlier_samples, note_of, segment_of
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
-from precice_lb.exceptions import TooFewRunsError
+from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import split_text
 from precice_lb.recommend.limits import in_proportion
+from precice_lb.text import first_of, plural
 
 Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]
 # How long the directory may be held by another process, such as the last line of the job before.
@@ -35,8 +37,8 @@ _REPAIRABLE = ("prepare", "templates")
 class Chain:
     """A study's chain in its directory: makes, concludes and decides on segments; all it knows is in its files.
 
-    A segment is `entered <enter>`, its directory made and its solvers started by ``runs``, which also conclude it;
-    `decide` then says what comes next. Each of these steps may be done by another process.
+    `following` enters segments; ``runs`` makes their directories, starts their solvers and concludes them. Each
+    of these steps may be done by another process.
     """
 
     def __init__(
@@ -46,15 +48,14 @@ class Chain:
         launcher: Launcher,
         windows: ChainWindows,
         decider: Decide,
-        changed: Sequence[str],
+        emit: Report,
     ) -> None:
         self.study = study
         self.directory = launcher.directory
         self.state = state
         self.windows = windows
         self.runs = SegmentRuns(study, launcher, state, windows)
-        #: Files of the case that are not what they were when the chain was last at work.
-        self.changed = changed
+        self.emit = emit
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
@@ -87,13 +88,54 @@ class Chain:
             (self._read[record.name],) = load_runs([self.directory / record.directory / "stores"], complete=enrich)
         return self._read[record.name]
 
-    def decide(self) -> Decision | None:
+    def collect_again(self) -> None:
+        """Conclude the last segment again where only what follows its run had failed, and tell what became of it."""
+        if (run := self.runs.collect_again()) is not None:
+            which = f"segment {note_of(run).number}, whose state could not be taken over, is collected again"
+            self.emit(Event("resumed", f"{which}: {run.outcome}{f': {run.error}' if run.error else ''}", run))
+
+    def following(self) -> Iterator[RunRecord]:
+        """Decide on and enter one segment after the other, to the chain's end; one that has to stop says so."""
+        while True:
+            try:
+                decision = self._decide()
+            except PreciceLBError as problem:
+                self.write(problem=str(problem))
+                raise
+            self.write(decision)
+            if decision is None:
+                self.emit(Event("ended", f"the chain has come to its end: {plural(self.windows.total, 'window')}"))
+                return
+            note = SegmentNote(
+                number=len(self.state.finished) + 1,
+                start_window=self.windows_done,
+                windows=self.windows.of_next(self.segments(), decision.split),
+                kind=decision.kind,
+            )
+            yield self.runs.new(Proposal(decision.split, decision.decision), note)
+
+    def begin(self, run: RunRecord) -> None:
+        """Tell that a segment begins."""
+        note, total = note_of(run), self.total_segments
+        windows = f"windows {note.start_window + 1} to {note.start_window + note.windows} of {self.windows.total}"
+        text = f"segment {note.number} of {total}: {self.text(run.split)}, {windows} ({run.reason})"
+        self.emit(Event("run started", text, run, note.number, total))
+
+    def end(self, run: RunRecord) -> None:
+        """Take a concluded segment into ``chain.json``, and tell how it ended."""
+        self.write()
+        number, total = note_of(run).number, self.total_segments
+        text = f"segment {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
+        if run.outcome == "finished":
+            text += f", {self.segments()[-1].window_seconds:.4g} s per window"
+        else:
+            text += f": {' | '.join((run.error or '', *run.reasons))}"
+        self.emit(Event("run finished", text, run, number, total))
+
+    def _decide(self) -> Decision | None:
         """Return the next segment's split, None at the end of the chain.
 
-        Raises
-        ------
-        TooFewRunsError
-            When a segment failed as often as the study allows and there is no split to go back to.
+        A `TooFewRunsError` says that a segment failed as often as the study allows, with no split to go back to.
         """
         if self.windows_done >= self.windows.total:
             return None
@@ -139,12 +181,9 @@ class Chain:
         iterations = pooled_iterations(self._all_runs())
         return DecisionProblem(
             schedule=schedule_of(study, iterations),
-            budget=study.budget,
-            lowest={name: low for name, (low, _) in study.bounds.items()},
-            highest={name: high for name, (_, high) in study.bounds.items()},
+            limits=study.limits,
             windows_left=self.windows.total - self.windows_done,
             segment_windows=self.windows.of_next(segments),
-            allow=study.allow,
             earlier=earlier_samples(self._existing, iterations),
             failed=[split.ranks for split in failed_splits(self.state.runs)],
             layouts=self.study.layouts,
@@ -167,33 +206,32 @@ class Chain:
     def _all_runs(self) -> list[CoupledRun]:
         return [*self._existing, *(self.read(record) for record in self.state.finished)]
 
-    def enter(self, decision: Decision) -> RunRecord:
-        """Enter the next segment into the state, before anything of it exists."""
-        note = SegmentNote(
-            number=len(self.state.finished) + 1,
-            start_window=self.windows_done,
-            windows=self.windows.of_next(self.segments(), decision.split),
-            kind=decision.kind,
-        )
-        return self.runs.new(Proposal(decision.split, decision.decision), note)
-
     def write(self, decision: Decision | None = None, problem: str | None = None) -> None:
         """Write ``chain.json``, with what comes next, or why the chain stopped."""
-        finished, done = self.state.finished, self.windows_done
+        done = self.windows_done
         document = ChainDocument(
             study=str(self.study.path),
             # The study may have been shortened.
             total_windows=max(self.windows.total, done),
             windows_done=done,
-            segments=[
-                entry_of(record, segment, self.read(record))
-                for record, segment in zip(finished, self.segments(), strict=True)
-            ],
+            segments=self.segments(),
             next=decision,
             problem=problem,
             unit="cores" if self.study.layouts else "ranks",
         )
         document.save(self.directory)
+
+
+def forgotten_state(configuration: Configuration) -> str:
+    """Say what coupling schemes do not keep at a border: data that nothing initialises, and quasi-Newton history."""
+    texts = []
+    for scheme in configuration.coupling_schemes:
+        initialized = {(exchange.source, exchange.target) for exchange in scheme.exchanges if exchange.initialize}
+        for exchange in scheme.exchanges:
+            if not scheme.sends_ahead(exchange.source) and (exchange.source, exchange.target) not in initialized:
+                texts.append(f"{exchange.target} reads {exchange.data} as zero")
+    names = [scheme.acceleration or "" for scheme in configuration.coupling_schemes]
+    return ", ".join([*texts, *(f"{name} has no history" for name in names if name.startswith("IQN"))])
 
 
 def chain_identity(study: Study) -> dict[str, Any]:
@@ -209,9 +247,15 @@ def chain_identity(study: Study) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Iterator[Chain]:
-    """Hold a chain's directory, made where it is not there, and read the chain's state."""
+def open_chain(
+    study: Study, directory: Path, decider: Decide = decide, report: Report | None = None
+) -> Iterator[Chain]:
+    """Hold a chain's directory, made where it is not there, and read the chain's state; events are logged there."""
     windows = ChainWindows(study)
     with opened(study, directory, chain_identity(study), "chain", LOCK_SECONDS) as (state, launcher, changed):
         state.asked = study.asked()
-        yield Chain(study, state, launcher, windows, decider, changed)
+        emit = logged(report or print_event, launcher.directory)
+        launcher.warn = lambda text: emit(Event("waiting", text))
+        if changed:
+            launcher.warn(f"the next segment has other files of the case than the last: {first_of(changed)}")
+        yield Chain(study, state, launcher, windows, decider, emit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,6 @@ _KINDS = {
     "move": ("^", "moved, since it pays"),
     "undo": ("v", "undone"),
 }
-# Ranks are written beside their steps up to so many different splits in a row.
-_WRITTEN = 6
 _NAME_WIDTH = 24
 # Segments that the view of a running one has above it.
 _LATEST = 5
@@ -60,9 +59,9 @@ def story_of(chain: ChainDocument) -> Story:
         study=chain.study,
         is_over=chain.is_over,
         values=to_jsonable(chain),
-        section=lambda: chain_section(chain),
+        section=lambda: chain_blocks(chain, drawn=True),
         blocks=lambda: chain_blocks(chain),
-        progress=lambda: chain_progress(chain),
+        progress=lambda: _progress(chain),
     )
 
 
@@ -74,12 +73,13 @@ def chain_line(chain: ChainDocument) -> str:
     return f"Job chain: segment {len(chain.segments) + 1}, {where}"
 
 
-def chain_blocks(chain: ChainDocument) -> list[Block]:
-    """Say what a chain did: its segments in a table, what all of it took, and what comes next."""
+def chain_blocks(chain: ChainDocument, *, drawn: bool = False) -> list[Block]:
+    """Say what a chain did: its course as a figure and in a table, why each split, what it took, what comes next."""
     blocks: list[Block] = [Paragraph(f"{_how_far(chain)}{_gain(chain)}.", "lead")]
     if chain.segments:
-        rows = ((str(entry.segment), entry.kind, entry.decision) for entry in chain.segments)
-        decisions = Table("Decisions", ("no.", "decision", "why this split"), tuple(rows), text=(0, 1, 2))
+        rows = tuple((str(entry.segment), entry.kind, entry.decision) for entry in chain.segments)
+        decisions = Table("Decisions", ("no.", "decision", "why this split"), rows, text=(0, 1, 2))
+        blocks += [chain_chart(chain)] if drawn else []
         blocks += [segment_table(chain), decisions, DefinitionList(tuple(_totals(chain)))]
     if chain.next is not None:
         blocks.append(Paragraph(f"Next, {_decided(chain)}"))
@@ -88,16 +88,7 @@ def chain_blocks(chain: ChainDocument) -> list[Block]:
     return [*blocks, *_stopped(chain)]
 
 
-def chain_section(chain: ChainDocument) -> Iterator[Block]:
-    """Show the same in a report, with its course as a figure."""
-    lead, *others = chain_blocks(chain)
-    yield lead
-    if chain.segments:
-        yield chain_chart(chain)
-    yield from others
-
-
-def chain_progress(chain: ChainDocument) -> list[Block]:
+def _progress(chain: ChainDocument) -> list[Block]:
     """Say above the view of a running segment which one it is, what came before, and why it has its split."""
     blocks: list[Block] = [Paragraph(chain_line(chain), "lead")]
     if chain.segments:
@@ -157,25 +148,12 @@ def segment_table(chain: ChainDocument, latest: int = 0) -> Table:
 
 
 def _totals(chain: ChainDocument) -> Iterator[tuple[str, str]]:
-    """Say what windows and borders took in all, and how often the split was changed."""
-    windows = _known(entry.windows * entry.window_seconds for entry in chain.segments)
-    borders = _known(entry.border_seconds for entry in chain.segments)
+    """Say what windows and borders took in all."""
+    windows = np.nansum([entry.windows * entry.window_seconds for entry in chain.segments])
+    borders = np.nansum([entry.border_seconds for entry in chain.segments])
     share = f" ({percent(borders / (windows + borders))} of all)" if windows + borders > 0 else ""
     yield "time in windows", seconds_unit([windows]).text(windows)
     yield "time at borders", f"{seconds_unit([borders]).text(borders)}{share}"
-    undone = sum(entry.kind == "undo" for entry in chain.segments)
-    yield "changes of the split", f"{len(_changes(chain))}{f', {undone} of them undone' if undone else ''}"
-    yield "study", chain.study
-
-
-def _known(seconds: Iterable[float]) -> float:
-    return sum(value for value in seconds if math.isfinite(value))
-
-
-def _changes(chain: ChainDocument) -> list[int]:
-    """Places of segments with another split than the one before."""
-    pairs = zip(chain.segments, chain.segments[1:], strict=False)
-    return [place for place, (before, after) in enumerate(pairs, start=1) if before.split != after.split]
 
 
 def chain_chart(chain: ChainDocument) -> Chart:
@@ -188,58 +166,42 @@ def chain_chart(chain: ChainDocument) -> Chart:
     )
 
 
-def _labels(chain: ChainDocument) -> dict[str, str]:
-    names = short_names(chain.participants, 16)
-    return {name: f"{label}: compute time, {chain.unit}" for name, label in names.items()}
-
-
 def _seconds(panel: Panel, chain: ChainDocument) -> None:
     segments = chain.segments
     unit = seconds_unit([entry.window_seconds for entry in segments])
     windows = [entry.window_seconds * unit.per_second for entry in segments]
     _steps(panel, chain, windows, "window time", color="black", linewidth=2.0, zorder=3)
-    for index, (name, label) in enumerate(_labels(chain).items()):
-        seconds = [entry.seconds[name] * unit.per_second for entry in segments]
-        _steps(panel, chain, seconds, label, color=colour_of(index), linewidth=1.2)
+    _of_each(panel, chain, {n: [entry.seconds[n] * unit.per_second for entry in segments] for n in chain.participants})
     for kind, (marker, text) in _KINDS.items():
         if marked := [place for place, entry in enumerate(segments) if entry.kind == kind]:
             middle = [segments[place].start_window + segments[place].windows / 2 for place in marked]
             size = 7 if len(segments) <= 20 else 4.5
             panel.mark(text, middle, [windows[place] for place in marked], marker, size)
-    _borders(panel, chain)
     panel.label("Course of the chain", "", f"time per window ({unit.symbol})")
     panel.axes.set_ylim(0, 1.08 * panel.axes.get_ylim()[1])
 
 
 def _ranks(panel: Panel, chain: ChainDocument) -> None:
-    changes, axes = _changes(chain), panel.axes
-    most = max(count for entry in chain.segments for count in entry.split.values())
-    for index, (name, label) in enumerate(_labels(chain).items()):
-        colour = colour_of(index)
-        ranks = [float(entry.split[name]) for entry in chain.segments]
-        _steps(panel, chain, ranks, label, color=colour, linewidth=1.6)
-        for place in [0, *changes] if len(changes) < _WRITTEN else []:
-            others = [count for other, count in chain.segments[place].split.items() if other != name]
-            # Where lines are close to each other, the table has the numbers.
-            if all(abs(count - ranks[place]) > 0.15 * most for count in others):
-                corner = (chain.segments[place].start_window, ranks[place])
-                look: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 8}
-                axes.annotate(f"{ranks[place]:g}", corner, (2, 2), parse_math=False, **look)
-    _borders(panel, chain)
+    _of_each(panel, chain, {n: [float(entry.split[n]) for entry in chain.segments] for n in chain.participants})
     panel.label("", "time windows of the chain (count)", f"{chain.unit} (count)")
-    axes.set_ylim(0, 1.2 * most)
-    axes.set_xlim(0, max(chain.windows_done, 1))
-    whole_ticks(axes.yaxis, 4)
-    whole_ticks(axes.xaxis, 7)
+    panel.axes.set_ylim(0, 1.2 * max(count for entry in chain.segments for count in entry.split.values()))
+    panel.axes.set_xlim(0, max(chain.windows_done, 1))
+    whole_ticks(panel.axes.yaxis, 4)
+    whole_ticks(panel.axes.xaxis, 7)
+
+
+def _of_each(panel: Panel, chain: ChainDocument, values: Mapping[str, Sequence[float]]) -> None:
+    """Draw a value of each participant and segment, and a dotted line wherever the split changes."""
+    labels = short_names(chain.participants, 16)
+    for index, (name, series) in enumerate(values.items()):
+        text = f"{labels[name]}: compute time, {chain.unit}"
+        _steps(panel, chain, series, text, color=colour_of(index), linewidth=1.4)
+    for before, after in pairwise(chain.segments):
+        if before.split != after.split:
+            panel.axes.axvline(after.start_window, color=GREY, linewidth=0.7, linestyle=":", zorder=1)
 
 
 def _steps(panel: Panel, chain: ChainDocument, values: Sequence[float], text: str, **style: Any) -> None:
     """Draw a value of each segment over its windows."""
     edges = [entry.start_window for entry in chain.segments] + [chain.windows_done]
     panel.line(np.repeat(edges, 2)[1:-1], np.repeat(values, 2), text, **style)
-
-
-def _borders(panel: Panel, chain: ChainDocument) -> None:
-    """Draw a dotted line wherever the split changes."""
-    for place in _changes(chain):
-        panel.axes.axvline(chain.segments[place].start_window, color=GREY, linewidth=0.7, linestyle=":", zorder=1)

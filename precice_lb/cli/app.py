@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
+from precice_lb._version import VERSION
 from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
@@ -23,39 +23,13 @@ _EXIT_CODES = (
     "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "
     "(watch); 130 interrupted. run passes on that of the solver, launch that of the first that failed."
 )
-# What options are called by the functions and studies behind a command.
-_OF_CASE = {
+# What functions behind the commands call options, in their errors.
+_TYPED = {
     "expected budget as": "expected --ranks as",
     "expected seed as": "expected --seed as",
     "expected cores_per_node": "expected --cores-per-node",
 }
-_OPTIONS = {
-    "recommend": _OF_CASE,
-    "report": _OF_CASE,
-    "launch": {
-        "launcher.options": "--slurm",
-        "launcher: options": "--slurm",
-        "launcher.name": "--launcher",
-        "launcher.": "--",
-        "launcher: ": "--",
-        "case.configuration": "--config",
-    },
-}
-
-
-def as_typed(text: str, tokens: Sequence[str]) -> str:
-    """Write an error's text with the options of the command that was typed."""
-    options = _OPTIONS.get("".join(tokens[:1]), {})
-    return re.sub("|".join(map(re.escape, options)), lambda match: options[match[0]], text) if options else text
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("precice_lb")
-    except metadata.PackageNotFoundError:
-        return "unknown: not installed, imported from its source"
+_WITH_KEYS = ("recommend", "report", "launch", "calibrate")
 
 
 app = App(
@@ -63,7 +37,7 @@ app = App(
     help="Find the split of ranks between the participants of a coupled preCICE simulation.",
     help_epilogue=_EXIT_CODES,
     help_format="plaintext",
-    version=_version,
+    version=VERSION,
     default_parameter=Parameter(negative_iterable=()),
 )
 
@@ -117,7 +91,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PreciceLBError, CycloptsError, OSError) as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
-        say(f"precice-lb: error: {' '.join(as_typed(str(error), tokens).split())}", sys.stderr)
+        text = " ".join(str(error).split())
+        for words, option in _TYPED.items():
+            text = text.replace(words, option)
+        # Most options of earlier versions are keys of a study now.
+        if isinstance(error, UnknownOptionError) and tokens[0] in _WITH_KEYS:
+            text += " Keys of a study are set by --set KEY=VALUE; configs/README.md lists them."
+        say(f"precice-lb: error: {text}", sys.stderr)
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
 from precice_lb.cli.app import Settings, Warmup, refuse_unknown, required, split_values
 from precice_lb.exceptions import DataError
-from precice_lb.text import key_of, say
+from precice_lb.text import key_of
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CampaignResult
     from precice_lb.case.case import Case
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.plan import FailedSplit, Prefer
+    from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
-_SLOW_S = 10.0
 # What is left out of a study where another budget is given.
 _BUDGET = {"ranks", "cores", "nodes", "kinds"}
 
@@ -66,7 +62,7 @@ class Asked:
     cores_per_node: int | None = None
     present: list[str] | None = None
     coupling: str | None = None
-    prefer: str | None = None
+    prefer: Literal["time", "cost"] | float | None = None
     settings: Settings = None
     warmup: Warmup = None
     seed: int = 0
@@ -118,7 +114,6 @@ def recommend_case(
     from precice_lb.recommend.sources import measured_under
 
     measurements = measured.measurements
-    names = list(measurements.samples)
     case = _case(measured, asked)
     total = asked.ranks
     if total is None and case.total is None and not case.machine.nodes:
@@ -126,29 +121,17 @@ def recommend_case(
     coupling = _coupling(measurements, asked.coupling, measured.runs)
     if asked.coupling not in (None, "traces"):
         measurements = measured_under(measurements, coupling)
-    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
-        return recommend_split(
-            measurements,
-            total,
-            coupling=coupling,
-            case=case,
-            failed=measured.failed,
-            seed=asked.seed,
-            present=split_values(asked.present, names, option="--present") if asked.present else None,
-            prefer=_preference(asked.prefer),
-            parameter=parameters,
-        )
-
-
-def _preference(text: str | None) -> Prefer | None:
-    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
-    words: dict[str | None, Prefer | None] = {None: None, "time": "time", "cost": "cost"}
-    if text in words:
-        return words[text]
-    with contextlib.suppress(ValueError):
-        if 0 <= (weight := float(text or "")) <= 1:
-            return weight
-    raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
+    return recommend_split(
+        measurements,
+        total,
+        coupling=coupling,
+        case=case,
+        failed=measured.failed,
+        seed=asked.seed,
+        present=split_values(asked.present, list(measurements.samples), option="--present") if asked.present else None,
+        prefer=asked.prefer,
+        parameter=parameters,
+    )
 
 
 def _case(measured: Measured, asked: Asked) -> Case:
@@ -191,27 +174,14 @@ def _coupling(measurements: Measurements, coupling: str | None, runs: Sequence[C
         if not runs:
             raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
         return traced_schedule(runs)
-    if coupling in ("parallel", "serial") or (coupling is None and measurements.configuration is None):
-        names = list(measurements.samples)
-        return Schedule.serial(names) if coupling == "serial" else Schedule.parallel(names)
-    if coupling is None:
-        configuration = parse_configuration(measurements.configuration or "")
-    elif Path(coupling).exists():
-        configuration = read_configuration(Path(coupling))
-    else:
+    names, configuration = list(measurements.samples), measurements.configuration
+    if coupling == "serial":
+        return Schedule.serial(names)
+    if coupling == "parallel" or (coupling is None and configuration is None):
+        return Schedule.parallel(names)
+    if coupling is not None and not Path(coupling).exists():
         raise DataError(
             f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
         )
-    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
-
-
-@contextlib.contextmanager
-def _told_if_slow(text: str) -> Iterator[None]:
-    """Say what goes on if it takes longer than a user waits without a word."""
-    timer = threading.Timer(_SLOW_S, say, (text, sys.stderr))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    case = parse_configuration(configuration or "") if coupling is None else read_configuration(Path(coupling))
+    return Schedule.from_config(case, measurements.iterations, measurements.overhead)

@@ -33,23 +33,12 @@ ResultFile = Annotated[
     Parameter(help="Write the result to this file in place of the screen; one that is there is replaced."),
 ]
 """Where a result goes that is else only printed."""
-Unit = Annotated[
-    Literal["h", "m", "s", "ms", "us"] | None,
-    Parameter(
-        name=["--unit", "-u"],
-        help="Unit of times in tables, figures and their text, by default what suits each; warnings, JSON and CSV keep "
-        "to seconds.",
-    ),
-]
-"""What times are written in, by the names of preCICE's own tools."""
 Verbose = Annotated[
     bool,
     Parameter(negative=(), help="Print all of it: what the answer rests on, other splits and budgets, files written."),
 ]
 """Whether more is printed than the answer."""
 
-# Formats by the end of a file's name.
-_ENDS = {".json": "json", ".csv": "csv"}
 # Characters of a line where nobody reads it on a screen.
 _ENDLESS = 10_000
 
@@ -59,10 +48,9 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.campaign import run_campaign
     from precice_lb.campaign.launch import write_scripts
     from precice_lb.report.page import Evidence, build_page, next_text
-    from precice_lb.report.render import CampaignProgress, attempted, console, write_recommendation, write_report
+    from precice_lb.report.render import attempted, write_recommendation, write_report
 
-    with CampaignProgress(console(sys.stderr)) as progress:
-        result = run_campaign(study, directory or study.campaign_directory, report=progress)
+    result = run_campaign(study, directory or study.campaign_directory)
     result.require_runs(study)
     place, measured = result.directory, measured_by(result)
     recommendation = recommend_case(measured, Asked(seed=seed))
@@ -94,36 +82,27 @@ def print_result(
     format: str | None,
     blocks: Callable[[], Sequence[Block]],
     values: Callable[[], Any] = dict,
-    csv: Callable[[], str] | None = None,
     *,
-    unit: str | None = None,
     output: Path | None = None,
     whole_lines: bool = False,
 ) -> None:
-    """Print blocks as a table with times in a unit, or values as JSON, or CSV; or write that to a file.
+    """Print blocks as a table, or values as JSON, or write that to a file, the end of whose name may say which.
 
-    Without a format, the end of the file's name says it. ``whole_lines``: for programs that search what is no screen.
+    ``whole_lines``: for programs that search what is no screen.
     """
-    from precice_lb.report.blocks import times_in
     from precice_lb.report.render import console, rendered, write_files
     from precice_lb.text import json_text
 
-    if output is not None and output.is_dir():
-        raise DataError(f"--output: expected the name of a file, found the directory {output}; name a file in it")
+    if output is not None and (output.is_dir() or output.suffix == ".csv"):
+        raise DataError(f"--output: expected the name of a file ending in .json or .txt, found {output}; name one")
     stream = sys.stdout if output is None else io.StringIO()
-    format = format or _ENDS.get("" if output is None else output.suffix, "table")
-    if format == "csv" and csv is None:
-        raise DataError(f"--output: expected a name ending in .json or .txt, found {output}; there is no CSV of this")
-    if format == "json":
+    if (format or (output.suffix if output else "")).endswith("json"):
         stream.write(json_text(values()))
-    elif csv is not None and format == "csv":
-        stream.write(csv())
     else:
         screen = console(stream)
         if whole_lines and not screen.is_terminal:
             screen.width = _ENDLESS
-        with times_in(unit):
-            screen.print(rendered(blocks()))
+        screen.print(rendered(blocks()))
     if output is not None and isinstance(stream, io.StringIO):
         name_files(write_files(output.parent, {output.name: stream.getvalue().encode()}, "the result"))
 
@@ -135,11 +114,10 @@ def print_answer(recommendation: Recommendation, advice: str, *, verbose: bool =
     from precice_lb.report.render import attempted
 
     names = short_names(recommendation.split, 24)
-
-    def blocks() -> Sequence[Block]:
-        return screen_blocks(recommendation, names, advice=advice, verbose=verbose)
-
-    attempted("the screen", lambda: print_result("table", blocks))
+    attempted(
+        "the screen",
+        lambda: print_result("table", lambda: screen_blocks(recommendation, names, advice=advice, verbose=verbose)),
+    )
 
 
 def command_line() -> str:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from precice_lb.cli.app import app, as_typed, by_participant, named_values, split_values
+from precice_lb.cli.app import Settings, app, named_values, split_values
 from precice_lb.cli.flow import name_files, recommended_split
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
-from precice_lb.plugins import close_match
-from precice_lb.text import plural, say
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
 
 _FOLDER = Path("launch")
 _BETWEEN = ":"
+# What only a job, and only srun, can be told.
+_OF_JOB = re.compile(r"launcher\.(options|setup)\b|participants\..+\.options\b")
+_OF_SRUN = re.compile(r"launcher\.mpi\b")
 
 
 @app.command
@@ -34,15 +35,8 @@ def launch(
     study: Path | None = None,
     config: Path = Path("precice-config.xml"),
     directory: list[str] | None = None,
-    nodes: list[str] | None = None,
+    settings: Settings = None,
     write: Path | None = None,
-    launcher: Literal["mpiexec", "srun", "slurm"] | None = None,
-    program: str | None = None,
-    arguments: str | None = None,
-    oversubscribe: Annotated[bool, Parameter(negative=())] = False,
-    mpi: str | None = None,
-    slurm: list[str] | None = None,
-    setup: list[str] | None = None,
 ) -> int:
     """Start all participants of a coupled run, pinned, on cores of their own; or write the scripts that do.
 
@@ -53,14 +47,15 @@ def launch(
     of ranks, {threads} that of the threads of each. Where threads are said, a rank gets as many cores, and
     OMP_NUM_THREADS.
 
-    With --study its case, commands and launcher are taken, and the scripts are written.
+    The launcher is what the place asks for: mpiexec, srun in an allocation of Slurm, and a job of Slurm on its login
+    node or where options of one are set: then scripts are written, nothing is started, and the last line says how to
+    submit them. --set launcher.name=… chooses another, and its keys are set in the same way.
 
-    In an allocation of Slurm, ranks run on its nodes. On a login node nothing is started: scripts are written, and the
-    last line says how to submit them.
+    With --study its case, commands and launcher are taken, and the scripts are written.
 
     Example: precice-lb launch --split Fluid=2,Solid=1 -- ./fluid -parallel : python solid.py
 
-    Example: precice-lb launch --split Fluid=96,Solid=8 --nodes Fluid=2,Solid=1 --slurm account=a1 -- ./fluid : ./solid
+    Example: precice-lb launch --split Fluid=96,Solid=8 --set launcher.options="['--account=a1']" -- ./fluid : ./solid
 
     Example: precice-lb launch --study configs/pulse.toml --split Inner=11,Outer=5 --write launch-11-5
 
@@ -72,45 +67,27 @@ def launch(
         Ranks of each participant: Fluid=48,Solid=16; ranks x threads where a solver has threads: Solid=1x8.
         With --study within its bounds, by default as recommended at the end of its campaign.
     study
-        A study file (TOML), in place of commands and all that follows but --write.
+        A study file (TOML), in place of commands and directories.
     config
         The precice-config.xml, which says who takes part.
     directory
         Where each participant starts, below the current directory: Fluid=fluid-openfoam,Solid=solid-fenics; by default
         in the current directory itself.
-    nodes
-        Give participants so many nodes of their own: Fluid=2,Solid=1; by default they share nodes, and each rank has a
-        core.
     write
         Write run.sh and job.sbatch into this directory, and start nothing; with --study by default into
         launch below its campaign.
-    launcher
-        mpiexec, srun (steps of the allocation) or slurm (a job; heterogeneous where participants differ); by default
-        what the place asks for.
-    program
-        The mpiexec to use, by default the one beside this Python, else the one on the path; or the srun.
-    arguments
-        Further arguments of it, as one text: --arguments="--mca btl tcp,self".
-    oversubscribe
-        Allow more ranks than cores, which are then not pinned.
-    mpi
-        The --mpi of srun, such as pmix or pmi2.
-    slurm
-        Options of the job, one at a time: --slurm partition=cpu --slurm time=01:00:00; for one participant alone, as
-        part of a heterogeneous job: --slurm Solid:partition=gpu.
-    setup
-        Lines of the job script before anything starts, such as "module load mpich".
     """
     from precice_lb.campaign.launch import study_of_case, write_scripts
-    from precice_lb.campaign.plan import split_command
     from precice_lb.case import accepted_ranks, read_configuration
+    from precice_lb.case.read import tables_from
     from precice_lb.case.sections import VERSION_VARIABLE
 
     if study is not None:
-        others = (commands, directory, nodes, launcher, program, arguments, oversubscribe, mpi, slurm, setup)
-        if any(others):
-            raise DataError("--study: expected --split and --write alone beside it, found more; say it in the study")
-        return _write_study(study, split, write)
+        if commands or directory:
+            raise DataError(
+                "--study: expected no commands and no --directory beside it, found them; the study has both"
+            )
+        return _write_study(study, settings or [], split, write)
     if not split:
         raise DataError("--split: expected the ranks of each participant, found none; give them, or --study")
     if not config.is_file():
@@ -127,17 +104,13 @@ def launch(
             raise DataError(f"--split: {problem}")
     starts = _commands(commands, list(layouts))
     places = named_values(
-        directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
+        directory or [], "--directory", "participant=directory", lambda _, value: value, participants=names
     )
-    counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
-    common, alone = _options(slurm or [], names)
     participants = [
         {
             "name": name,
             "command": starts[name],
             "directory": places.get(name, "."),
-            "ranks_per_node": _ranks_per_node(name, layout.ranks, counts[name]) if name in counts else None,
-            "options": alone.get(name, []),
             "environment": {VERSION_VARIABLE: versions[name]} if name in versions else {},
             # Where no threads are said, a solver's environment stays as it is.
             **({"ranks": layout.ranks, "threads": layout.threads} if isinstance(values[name], str) else {}),
@@ -145,37 +118,27 @@ def launch(
         for name, layout in layouts.items()
     ]
     cores = {name: layout.cores for name, layout in layouts.items()}
-    launcher = launcher or _launcher_here(bool(common or alone or setup), writes=write is not None, mpi=mpi)
-    if launcher == "slurm" and write is None:
-        write = _FOLDER
-    with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
-        folder = Path(temporary) if write is None else write
-        keys: dict[str, Any] = {
-            "name": launcher,
-            "program": program,
-            "arguments": split_command("arguments", arguments) if arguments else None,
-            "oversubscribe": oversubscribe or None,
-            "mpi": mpi,
-            "options": common or None,
-            "setup": setup,
-        }
-        options = {key: value for key, value in keys.items() if value is not None}
-        of_case = study_of_case(Path.cwd(), config, participants, sum(cores.values()), options)
-        if write is None:
-            return _start(of_case, cores, folder)
-        name_files(write_scripts(of_case, cores, folder))
-        script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
-        say(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
+    tables = tables_from(settings or [])
+    tables.setdefault("launcher", {}).setdefault("name", _launcher_here(settings or [], writes=write is not None))
+    of_case = study_of_case(Path.cwd(), config, participants, sum(cores.values()), tables)
+    is_job = of_case.launcher.name == "slurm"
+    if write is None and not is_job:
+        with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
+            return _start(of_case, cores, Path(temporary))
+    folder = write or _FOLDER
+    name_files(write_scripts(of_case, cores, folder))
+    script = shlex.quote(os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh")))
+    say(f"nothing was started: {'sbatch ' if is_job else ''}{script}")
     return 0
 
 
-def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int:
+def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, write: Path | None) -> int:
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.campaign import read_study
     from precice_lb.campaign.launch import write_scripts
     from precice_lb.report.render import JSON_NAME
 
-    study = read_study(path)
+    study = read_study(path, settings)
     place = study.campaign_directory
     try:
         known = study.names_and_versions
@@ -188,27 +151,17 @@ def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int
     return 0
 
 
-def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["mpiexec", "srun", "slurm"]:
-    """Return what the place asks for, or a job where its options are given.
+def _launcher_here(settings: Sequence[str], *, writes: bool) -> str:
+    """Return what the place asks for, or a job where keys of one are set.
 
-    In an allocation these say which participant has which component.
+    In an allocation, participants may have options for GPUs alone.
     """
     from precice_lb.campaign.launch import on_login_node
 
+    of_job = any(map(_OF_JOB.match, settings))
     if "SLURM_JOB_ID" in os.environ:
         return "slurm" if of_job and writes else "srun"
-    return "slurm" if of_job or mpi or on_login_node() else "mpiexec"
-
-
-def _ranks_per_node(name: str, ranks: int, nodes: int) -> int:
-    """Return how many ranks each node of a participant gets; a number of nodes that they do not fill is refused."""
-    per_node = -(-ranks // nodes)
-    if (filled := -(-ranks // per_node)) != nodes:
-        raise StudyError(
-            f"{name}: {plural(ranks, 'rank')} with {per_node} on a node fill {plural(filled, 'node')}, not {nodes}; "
-            f"ask for {filled}"
-        )
-    return per_node
+    return "slurm" if of_job or any(map(_OF_SRUN.match, settings)) or on_login_node() else "mpiexec"
 
 
 def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -223,25 +176,6 @@ def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str
             f"of them, found {texts}"
         )
     return dict(zip(names, commands, strict=True))
-
-
-def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Read options of the job, and those of participants."""
-    common: list[str] = []
-    alone: dict[str, list[str]] = {}
-    for text in texts:
-        name, sign, option = text.partition(":")
-        # A colon may also stand in an option's value.
-        if not sign or "=" in name:
-            common.append(f"--{text.lstrip('-')}")
-        elif name in names and option:
-            alone.setdefault(name, []).append(f"--{option.lstrip('-')}")
-        else:
-            raise DataError(
-                f"--slurm: expected an option such as partition=cpu, or one of {', '.join(names)} before it, found "
-                f"{text!r}{close_match(name, names)}"
-            )
-    return common, alone
 
 
 def _start(study: Study, split: dict[str, int], folder: Path) -> int:
@@ -263,5 +197,5 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     warn(f"{outcome.error} after {outcome.seconds:.1f} s")
     for name in outcome.participants:
         for line in last_words(study, name, study.layout(name, split[name]), since):
-            say(f"{name}: {as_typed(line, ['launch'])}", sys.stderr)
+            say(f"{name}: {line}", sys.stderr)
     return outcome.code or 1

@@ -7,14 +7,14 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from precice_lb.cli.app import Stores, Warmup, app, named_values, required
-from precice_lb.cli.flow import OUTPUT, Output, ResultFile, Unit, name_files, print_result
+from precice_lb.cli.flow import OUTPUT, Output, ResultFile, name_files, print_result
 from precice_lb.exceptions import DataError
-from precice_lb.plugins import READERS, close_match
+from precice_lb.plugins import READERS
 from precice_lb.text import plural, say
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
 _TABLE = Path("measurements.csv")
+
+TableFile = Annotated[Path, OUTPUT, Parameter(help="The new CSV file to write, for recommend.")]
+ReaderOptions = Annotated[
+    list[str] | None, Parameter(name="--set", help="What the reader takes, as above: KEY=VALUE, values as in TOML.")
+]
 
 importer = App(name="import", help="Bring measurements of other tools into a store or a table for recommend.")
 app.command(importer)
@@ -33,9 +38,8 @@ def summary(
     warmup: Warmup = None,
     per_rank: bool = False,
     config: Path | None = None,
-    format: Literal["table", "json", "csv"] | None = None,
+    format: Literal["table", "json"] | None = None,
     output: ResultFile = None,
-    unit: Unit = None,
 ) -> None:
     """Show what runs spent their time on, and what waiting cost.
 
@@ -54,14 +58,14 @@ def summary(
     Parameters
     ----------
     per_rank
-        List every rank; JSON and CSV also have what each holds, and its profiling sections (JSON).
+        List every rank; JSON also has what each holds, and its profiling sections.
     config
         The precice-config.xml of profiling files; by default the one beside or above them.
     format
-        A table to read, or JSON or CSV for scripts; by default as --output ends, else a table.
+        A table to read, or JSON for scripts; by default as --output ends, else a table.
     """
     from precice_lb.report.blocks import read_story
-    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
+    from precice_lb.report.summary import summarise, summary_dict
     from precice_lb.report.summary_view import summary_blocks
 
     runs = summarise(_runs(directories, warmup, config))
@@ -73,8 +77,6 @@ def summary(
             *summary_blocks(runs, per_rank=per_rank),
         ],
         lambda: [summary_dict(run, per_rank=per_rank) for run in runs],
-        lambda: rank_csv(runs) if per_rank else summary_csv(runs),
-        unit=unit,
         output=output,
     )
 
@@ -138,7 +140,6 @@ def check(
     warmup: Warmup = None,
     format: Literal["table", "json"] | None = None,
     output: ResultFile = None,
-    unit: Unit = None,
 ) -> int:
     """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
 
@@ -161,7 +162,7 @@ def check(
     from precice_lb.report.runs import check_blocks
 
     result = check_runs(_runs(directories, warmup))
-    print_result(format, lambda: check_blocks(result), result.to_dict, unit=unit, output=output, whole_lines=True)
+    print_result(format, lambda: check_blocks(result), result.to_dict, output=output, whole_lines=True)
     return 1 if result.findings else 0
 
 
@@ -250,53 +251,46 @@ def precice_profiling(
     """
     from precice_lb.ingest.profiling import import_profiling
 
-    _refuse_words(required(sources, "profiling file or directory of them"))
     wanted = "participant=a whole number above 0, such as Solid=4"
     counts = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
-    result = import_profiling(sources, output, configuration=config, processes=processes, threads=counts)
+    wanted_sources = required(sources, "profiling file or directory of them")
+    result = import_profiling(wanted_sources, output, configuration=config, processes=processes, threads=counts)
     for note in result.notes:
         say(note, sys.stderr)
     say(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
-def _refuse_words(sources: Sequence[Path]) -> None:
-    """Refuse what looks like the name of a format, where that is left out for profiling files."""
-    first = sources[0]
-    if not first.exists() and first.name == str(first) and not first.suffix:
-        formats = ["precice-profiling", *READERS]
-        raise DataError(
-            f"expected a format ({', '.join(formats)}), or a profiling file or a directory of them, found "
-            f"{first.name!r}{close_match(first.name, formats)}"
-        )
+@importer.command(name="csv")
+def import_csv(*paths: Path, output: TableFile = _TABLE) -> None:
+    """Join tables with the columns participant, ranks and seconds (compute seconds per time window) to one.
+
+    Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
+
+    Parameters
+    ----------
+    paths
+        The tables; cells apart by commas, semicolons or tabs.
+    """
+    _to_table("csv", paths, output)
 
 
 def add_readers() -> App:
-    """Give ``import`` a command for each reader, which needs its module, and return it."""
+    """Give ``import`` a command for each reader of another distribution, and return it."""
     for name, reader in READERS.items():
         if name not in list(importer):
-            importer.command(_command(name, reader), name=name)
+            # All of it is shown, as no section of parameters.
+            text = (inspect.getdoc(reader) or "").replace("----------\n", "")
+            importer.command(_command(name), name=name, help=text)
     return importer
 
 
-def _command(kind: str, reader: Callable[..., Any]) -> Callable[..., None]:
-    """Make a command of a reader: the same options and docstring, and where to write."""
+def _command(kind: str) -> Callable[..., None]:
+    def command(*paths: Path, output: TableFile = _TABLE, options: ReaderOptions = None) -> None:
+        from precice_lb.case.read import tables_from
 
-    def command(*paths: Path, output: Path = _TABLE, **options: Any) -> None:
-        _to_table(kind, paths, output, **options)
+        settings = tables_from([f"reader.{text}" for text in options or ()])
+        _to_table(kind, paths, output, **settings.get("reader", {}))
 
-    hints = get_type_hints(reader)
-    options = [
-        parameter.replace(annotation=hints.get(parameter.name, str))
-        for parameter in inspect.signature(reader).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    ]
-    first, output = list(inspect.signature(command, eval_str=True).parameters.values())[:2]
-    first = first.replace(name=next(iter(inspect.signature(reader).parameters), "paths"))
-    help_text = "The new CSV file to write, for recommend."
-    output = output.replace(annotation=Annotated[Path, OUTPUT, Parameter(help=help_text)])
-    command.__signature__ = inspect.Signature([first, output, *options])  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (first, output, *options)}
-    command.__doc__, command.__name__ = inspect.getdoc(reader), kind
     return command
 
 

@@ -128,18 +128,15 @@ class Aitken(Acceleration):
         super().__init__(element, data, intra)
         self._factor = self._relaxation
         self._iteration = 0
-        # Only several data have to be balanced.
-        self._balances = len(self._primary) > 1
 
     def accelerate(self, window_start: float) -> None:
         """Find the factor and relax all data with it."""
         residuals = self._residuals()
-        if self._balances:
-            self._preconditioner.update(residuals)
+        self._preconditioner.update(residuals)
         if self._iteration == 0:
             self._factor = float(np.sign(self._factor)) * min(self._relaxation, abs(self._factor))
         else:
-            weights = self._preconditioner.weights if self._balances else 1.0
+            weights = self._preconditioner.weights
             deltas = (residuals - self._old_residuals) * weights
             old = self._old_residuals * weights
             numerator, denominator = self._intra.total(np.array([np.vdot(old, deltas), np.vdot(deltas, deltas)]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, NoReturn
 
 from precice_lb.case.config import Configuration, ConfiguredParticipant, CouplingScheme
 from precice_lb.case.coupling import Roles
@@ -20,33 +19,23 @@ from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 
-
-class _Rule(NamedTuple):
-    """What an attribute has to be, beyond what preCICE's schema says; others are wrong, or `only_libprecice`'s."""
-
-    what: str
-    fits: Callable[[Element, str], bool]
-    required: bool = False
-    only_libprecice: bool = True
+# What an attribute has to be, in words, and whether it is.
+_Rule = tuple[str, Callable[[Element, str], bool]]
 
 
 def _one_of(*values: str) -> _Rule:
-    what = " or ".join(f'"{value}"' for value in values)
-    return _Rule(what, lambda element, name: element.text(name) in values)
+    return " or ".join(f'"{value}"' for value in values), lambda element, name: element.text(name) in values
 
 
 def _whole(least: int, most: float = math.inf) -> _Rule:
     what = f"a whole number of at least {least}" + (f" and at most {most}" if most < math.inf else "")
-    return _Rule(what, lambda element, name: least <= element.integer(name) <= most)
+    return what, lambda element, name: least <= element.integer(name) <= most
 
 
 def _real(above: float, most: float = math.inf) -> _Rule:
-    what = f"a number greater than {above:g}" + (f" and at most {most:g}" if most < math.inf else "")
-
-    def fits(element: Element, name: str) -> bool:
-        return above < element.number(name) <= most and element.number(name) < math.inf
-
-    return _Rule(what, fits, only_libprecice=False)
+    what = "a finite number" if above == -math.inf else f"a number greater than {above:g}"
+    what += f" and at most {most:g}" if most < math.inf else ""
+    return what, lambda element, name: above < element.number(name) <= most and element.number(name) < math.inf
 
 
 _TAGS = (
@@ -62,49 +51,49 @@ _TAGS = (
 _KNOWN_TAGS = {*_TAGS.split(), *(f"basis-function:{name}" for name in KERNELS)}
 #: Tags of the list that stand elsewhere as well.
 _NOT_INSIDE = {("acceleration:aitken", "preconditioner")}
-_OFF = _Rule('"false"', lambda element, name: not element.boolean(name))
-_MESH = _Rule("a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name)), True)
-_ANY = _Rule("text", lambda element, name: True)
-_FINITE = _real(-math.inf)._replace(what="a finite number")
+_OFF: _Rule = '"false"', lambda element, name: not element.boolean(name)
+_MESH: _Rule = "a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name, ""))
+_ANY: _Rule = "text", lambda element, name: True
 _SHARE = _real(1e-14, 1.0)
 #: Attributes that may be whatever preCICE takes, where no rule stands for them.
 _FREE = (
     "acceptor connector control coordinate data dimensions direction directory enabled enforce-gather-scatter "
     "exchange-directory experimental filter first format from geometric-filter initialize limit mesh method mode name "
-    "network output port second substeps synchronize to type value"
+    "output port safety-factor second substeps synchronize to type value"
 )
 #: By attribute, or by tag (without what stands behind its colon) and attribute.
 _RULES = {
     **dict.fromkeys(_FREE.split(), _ANY),
     "allow-remeshing": _OFF,
     "wait-in-finalize": _OFF,
-    "flush-every": _whole(0)._replace(only_libprecice=False),
+    "flush-every": _whole(0),
     "waveform-degree": _whole(0, 3),
-    "m2n/port": _whole(0, 65535)._replace(what="a port number", only_libprecice=False),
+    "m2n/network": _one_of("lo", "lo0"),
+    "m2n/port": _whole(0, 65535),
+    "intra-comm/network": _ANY,
     "use-two-level-initialization": _OFF,
     "api-access": _OFF,
     "direct-access": _OFF,
-    "safety-factor": _FINITE,
     "mapping/from": _MESH,
     "mapping/to": _MESH,
     "constraint": _one_of("consistent", "conservative"),
     "support-radius": _real(1e-14),
-    "max-time/value": _FINITE,
-    "time-window-size/value": _FINITE,
+    "max-time/value": _real(-math.inf),
+    "time-window-size/value": _real(-math.inf),
     "suffices": _OFF,
     "strict": _OFF,
     "scaling": _real(0.0),
     "relaxation/value": _SHARE,
     "initial-relaxation/value": _SHARE,
     "enforce": _OFF,
-    "max-used-iterations/value": _whole(1)._replace(only_libprecice=False),
+    "max-used-iterations/value": _whole(1),
     "time-windows-reused/value": _whole(1),
-    "filter/type": _one_of("QR1", "QR2", "QR3")._replace(required=True),
+    "filter/type": _one_of("QR1", "QR2", "QR3"),
     "filter/limit": _real(0.0),
     "preconditioner/type": _one_of("constant", "residual-sum"),
 }
-#: Tags of one family may not name the same thing twice.
-_FAMILIES = {"read-data": "data", "write-data": "data"}
+#: What preCICE lets be left out and this backend does not.
+_REQUIRED = ("mapping/from", "mapping/to", "filter/type")
 
 
 def check_supported(configuration: Configuration, participant: str, size: int) -> None:
@@ -201,36 +190,23 @@ def _check(element: Element, tag: Tag) -> None:
     kind = element.tag.partition(":")[0]
     rules = {name: _RULES.get(f"{kind}/{name}") or _RULES.get(name) for name in tag.attributes}
     for name, rule in rules.items():
-        if name not in element.attributes:
-            if rule is not None and rule.required:
-                _refuse(element, f'{rule.what} as "{name}"', "none", rule.only_libprecice)
-        elif rule is None:
+        is_there = name in element.attributes
+        if is_there and rule is None:
             known = ", ".join(other for other in rules if rules[other] is not None)
-            _refuse(element, f"the attributes {known or 'none'}", name, True)
-        elif not rule.fits(element, name):
-            attribute = f'{name}="{element.attributes[name]}"'
-            _refuse(element, f'{rule.what} as "{name}"', attribute, rule.only_libprecice)
-    seen: set[tuple[str, ...]] = set()
+            _refuse(element, f"takes only the attributes {known or 'none'} in <{element.tag}>, found {name}")
+        if rule is not None and (is_there or f"{kind}/{name}" in _REQUIRED):
+            what, fits = rule
+            if not is_there or not fits(element, name):
+                value = f'{name}="{element.attributes[name]}"' if is_there else "none"
+                _refuse(element, f'takes only {what} as "{name}" in <{element.tag}>, found {value}')
     for child in element.children:
         if child.tag not in _KNOWN_TAGS or (element.tag, child.tag) in _NOT_INSIDE:
-            raise UnsupportedConfigurationError(
-                f"{child.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
-                f"<{element.tag}>; libprecice does it: install libprecice and pyprecice, or change the configuration"
-            )
-        if "name" in child.attributes:
-            family = _FAMILIES.get(child.tag, child.tag)
-            key = (family, child.attributes["name"], child.attributes.get("mesh", "") if family == "data" else "")
-            if key in seen:
-                _refuse(child, "one such tag", "a second", False)
-            seen.add(key)
+            _refuse(child, f"does not know <{child.tag}> in <{element.tag}>")
         _check(child, tag.children[child.tag])
 
 
-def _refuse(element: Element, expected: str, actual: str, only_libprecice: bool) -> NoReturn:
-    where = f"{element.path}, line {element.line}: "
-    if only_libprecice:
-        raise UnsupportedConfigurationError(
-            f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {actual}; if it is no "
-            "mistake, libprecice does it: install libprecice and pyprecice, or change the configuration"
-        )
-    raise ConfigurationError(f"{where}expected {expected} in <{element.tag}>, found {actual}: correct it")
+def _refuse(element: Element, what: str) -> None:
+    raise UnsupportedConfigurationError(
+        f"{element.path}, line {element.line}: the embedded backend {what}; if it is no mistake, libprecice does it: "
+        "install libprecice and pyprecice, or change the configuration"
+    )

@@ -26,7 +26,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,10 +54,12 @@ def write_frame(sock: socket.socket, content: bytes) -> None:
     sock.sendall(len(content).to_bytes(8, "big") + content)
 
 
-def _read(sock: socket.socket, length: int) -> memoryview:
+def _read(sock: socket.socket, length: int, deadline: float | None = None) -> memoryview:
     # Memory is used as bytes come, whatever length was claimed.
     content, position = np.empty(length, np.uint8).data, 0
     while position < length:
+        if deadline is not None:
+            sock.settimeout(max(deadline - time.monotonic(), _POLL_SECONDS))
         received = sock.recv_into(content[position:])
         if not received:
             raise ConnectionError("the connection was closed")
@@ -64,68 +67,64 @@ def _read(sock: socket.socket, length: int) -> memoryview:
     return content
 
 
-class _Greeting:
-    """The first frame on a connection, as far as it has come."""
-
-    def __init__(self, sock: socket.socket, seconds: float = _GREETING_SECONDS) -> None:
-        sock.setblocking(False)
-        self.sock = sock
-        self._deadline = time.monotonic() + seconds
-        self._came = bytearray()
-
-    def read(self, head: bytes) -> bytes | None:
-        """Return it, None if it has not all come; an OSError if it begins otherwise than the head, or is too slow."""
-        while True:
-            length = int.from_bytes(self._came[:8], "big") if len(self._came) >= 8 else 0
-            if length > _GREETING_LIMIT or time.monotonic() > self._deadline:
-                raise ConnectionError("not a greeting")
-            if (missing := 8 + length - len(self._came)) == 0:
-                break
-            try:
-                piece = self.sock.recv(missing)
-            except BlockingIOError:
-                return None
-            if not piece:
-                raise ConnectionError("the connection was closed")
-            self._came += piece
-        if not secrets.compare_digest(self._came[8 : 8 + len(head)], head):
-            raise ConnectionError("not a greeting of this run")
-        return bytes(self._came[8:])
+def _greeting(sock: socket.socket, head: bytes) -> bytes:
+    """Wait for the first frame on a connection; an OSError if it does not begin with the head, or is too slow."""
+    deadline = time.monotonic() + _GREETING_SECONDS
+    length = int.from_bytes(_read(sock, 8, deadline), "big")
+    content = bytes(_read(sock, min(length, _GREETING_LIMIT), deadline))
+    if not secrets.compare_digest(content[: len(head)], head):
+        raise ConnectionError("not a greeting of this run")
+    return content
 
 
 class _Endpoint:
-    """A listening socket. Greetings are read side by side, each until its own deadline: strangers delay nobody."""
+    """A listening socket. Each greeting is read by a thread of its own: strangers delay nobody."""
 
     def __init__(self, address: str, port: int, head: bytes, expected: int = 1) -> None:
-        self._most = expected + _STRANGERS
-        self.listener = socket.create_server((address, port), backlog=self._most)
-        self.listener.setblocking(False)
-        self._head = head
-        self._greetings: list[_Greeting] = []
+        self.listener = socket.create_server((address, port), backlog=expected + _STRANGERS)
+        #: Connections whose greeting begins with the head, with their greetings.
+        self.arrived: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
+        self._head, self._most = head, expected + _STRANGERS
+        self._unknown: deque[socket.socket] = deque()
+        threading.Thread(target=self._listen, daemon=True).start()
 
-    def poll(self) -> tuple[socket.socket, bytes] | None:
-        """One look whether somebody has greeted who knows the head; the connection and the greeting."""
-        with contextlib.suppress(OSError):
-            for _ in range(self._most):
-                self._greetings.append(_Greeting(self.listener.accept()[0]))
-        while len(self._greetings) > self._most:
-            self._greetings.pop(0).sock.close()
-        for greeting in [*self._greetings]:
+    def _listen(self) -> None:
+        while self.listener.fileno() >= 0:
             try:
-                content = greeting.read(self._head)
+                sock, _ = self.listener.accept()
             except OSError:
-                self._greetings.remove(greeting)
-                greeting.sock.close()
+                time.sleep(_POLL_SECONDS)
                 continue
-            if content is not None:
-                self._greetings.remove(greeting)
-                return greeting.sock, content
-        return None
+            self._unknown.append(sock)
+            threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
+            if len(self._unknown) > self._most:
+                _hang_up(self._unknown.popleft())
+
+    def _admit(self, sock: socket.socket) -> None:
+        content = b""
+        with contextlib.suppress(OSError):
+            content = _greeting(sock, self._head)
+        # Before anybody gets it: `close` hangs up on those who are unknown.
+        with contextlib.suppress(ValueError):
+            self._unknown.remove(sock)
+        if content:
+            self.arrived.put((sock, content))
+        else:
+            sock.close()
 
     def close(self) -> None:
         """Stop listening and turn away whoever is still here."""
-        for sock in (self.listener, *(greeting.sock for greeting in self._greetings)):
-            sock.close()
+        for sock in (self.listener, *self._unknown):
+            _hang_up(sock)
+        self.listener.close()
+        while not self.arrived.empty():
+            self.arrived.get()[0].close()
+
+
+def _hang_up(sock: socket.socket) -> None:
+    """End a socket at which another thread may be waiting."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connection:
@@ -303,13 +302,12 @@ class IntraComm:
         deadline = time.monotonic() + _CONNECT_SECONDS
         with contextlib.closing(endpoint):
             while len(self.channels) < self.size - 1:
-                if (greeted := endpoint.poll()) is not None:
-                    rank = int.from_bytes(greeted[1][len(token) :], "big")
-                    self.channels[rank] = Connection(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
-                elif time.monotonic() > deadline:
-                    raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come")
-                else:
-                    select.select([endpoint.listener], [], [], _POLL_SECONDS)
+                try:
+                    sock, content = endpoint.arrived.get(timeout=max(deadline - time.monotonic(), 0.0))
+                except queue.Empty:
+                    raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come") from None
+                rank = int.from_bytes(content[len(token) :], "big")
+                self.channels[rank] = Connection(sock, f"{name}, rank 0", f"{name}, rank {rank}")
 
     def gather(self, local: Arrays) -> list[Arrays]:
         """Return every rank's arrays at the primary rank, which alone waits; nothing elsewhere."""
@@ -336,17 +334,6 @@ class IntraComm:
         """Raise the primary rank's failure on every rank, or return on every rank; others' are not looked at."""
         self.scatter(lambda rank: [], failure)
 
-    def agree_all(self, failure: str | None) -> None:
-        """Raise the first rank's failure on every rank, or return on every rank."""
-        if not self.is_primary:
-            self.channels[0].send([], failure)
-        for channel in self.channels.values() if self.is_primary else ():
-            try:
-                channel.receive()
-            except CouplingError as error:
-                failure = failure or str(error)
-        self.agree(failure)
-
     def total(self, local: Array) -> Array:
         """Sum of an array over all ranks, on all ranks (preCICE's ``IntraComm::allreduceSum``)."""
         return self.reduce(local, lambda parts: sum(parts[1:], start=parts[0]))
@@ -359,7 +346,7 @@ class IntraComm:
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 4
+_PROTOCOL = 5
 _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
@@ -379,31 +366,31 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     handshake: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
-    sides: dict[str, _Acceptor | _Connector] = {}
+    sides: dict[str, Generator[socket.socket | None, None, None]] = {}
+    directories: dict[str, Path] = {}
+    for m2n in m2ns:
+        for name, partner, meet in ((m2n.acceptor, m2n.connector, _accept), (m2n.connector, m2n.acceptor, _seek)):
+            if me == name:
+                sides[partner], directories[partner] = meet(m2n, handshake), Path(m2n.exchange_directory).resolve()
     channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:
-        for m2n in m2ns:
-            if me == m2n.acceptor:
-                sides[m2n.connector] = _Acceptor(me, m2n.connector, m2n, handshake)
-            elif me == m2n.connector:
-                sides[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, handshake)
         while True:
-            for partner, side in sides.items():
-                if partner not in channels and (sock := side.attempt()) is not None:
+            for partner in [name for name in sides if name not in channels]:
+                if (sock := next(sides[partner])) is not None:
                     channels[partner] = Connection(sock, me, partner)
-            if len(channels) == len(sides):
+            missing = [partner for partner in sides if partner not in channels]
+            if not missing:
                 return channels
             if time.monotonic() > deadline:
-                never_came = [
-                    f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to '
-                    f"the exchange directory {side.path.parent.parent.resolve()}: start it with the same "
-                    "configuration, so that its exchange-directory means this directory too, or raise "
-                    "PRECICE_LB_TIMEOUT (seconds)."
-                    for partner, side in sides.items()
-                    if partner not in channels
-                ]
-                raise CouplingError(" ".join(never_came))
+                raise CouplingError(
+                    " ".join(
+                        f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to the exchange '
+                        f"directory {directories[partner]}: start it with the same configuration, so that its "
+                        "exchange-directory means this directory too, or raise PRECICE_LB_TIMEOUT (seconds)."
+                        for partner in missing
+                    )
+                )
             time.sleep(_POLL_SECONDS)
     except BaseException:
         for channel in channels.values():
@@ -414,25 +401,78 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             side.close()
 
 
-class _Side:
-    """One side of an m2n."""
+def _accept(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket | None, None, None]:
+    """Listen, publish where, and look again and again whether the connector has come."""
+    token, path, published = secrets.token_hex(16), published_file(m2n), ""
+    with contextlib.ExitStack() as stack:
+        try:
+            endpoint = stack.enter_context(
+                contextlib.closing(_Endpoint("127.0.0.1", m2n.element.integer("port", "0"), _head(token)))
+            )
+            port = endpoint.listener.getsockname()[1]
+            published = json.dumps({"address": "127.0.0.1", "port": port, "token": token})
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+            aside.touch(0o600, exist_ok=False)
+            aside.write_text(published)
+            os.replace(aside, path)
+        except OSError as error:
+            raise CouplingError(
+                f'"{m2n.acceptor}" cannot publish its address for partner "{m2n.connector}" in {path}: {error}; '
+                "make the m2n's exchange-directory writable and its port free"
+            ) from error
+        try:
+            while endpoint.arrived.empty():
+                yield None
+            sock, content = endpoint.arrived.get()
+            with contextlib.suppress(OSError):
+                _greet(sock, token, handshake)
+            yield _compared(m2n, handshake, sock, content)
+        finally:
+            # If it is still ours.
+            with contextlib.suppress(OSError, ValueError):
+                if path.read_text() == published:
+                    path.unlink()
+                    path.parent.rmdir()
 
-    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
-        self.path = published_file(m2n)
-        self._names = f'"{me}" and its partner "{partner}"'
-        self._handshake = handshake
 
-    def _greet(self, sock: socket.socket, token: str) -> None:
-        write_frame(sock, json.dumps({"token": token, **self._handshake}).encode())
-
-    def _compare(self, sock: socket.socket, content: bytes) -> socket.socket:
-        """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
-        greeting = json.loads(content)
-        for key, problem in _DIFFERENCES.items():
-            if greeting.get(key) != self._handshake[key]:
+def _seek(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket | None, None, None]:
+    """Read the acceptor's file and greet there, and look again and again for the answer, or for another file."""
+    sock: socket.socket | None = None
+    token = ""
+    try:
+        while True:
+            published, address = token, None
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+                content = json.loads(published_file(m2n).read_text())
+                published, address = str(content["token"]), (content["address"], content["port"])
+            if sock is None:
+                # Whoever does not listen left a file of an earlier run.
+                with contextlib.suppress(OSError, OverflowError, TypeError, ValueError):
+                    if address is not None:
+                        sock, token = socket.create_connection(address, timeout=1.0), published
+                        _greet(sock, token, handshake)
+            elif select.select([sock], [], [], 0)[0]:
+                answered, sock = sock, None
+                try:
+                    answer = _greeting(answered, _head(token))
+                except OSError:
+                    answered.close()
+                else:
+                    yield _compared(m2n, handshake, answered, answer)
+            elif published != token:
+                # The file has changed while an older listener keeps silent.
                 sock.close()
-                raise CouplingError(f"{self._names} {problem}")
-        return sock
+                sock = None
+            yield None
+    finally:
+        if sock is not None:
+            sock.close()
+
+
+def _greet(sock: socket.socket, token: str, handshake: dict[str, int | str]) -> None:
+    write_frame(sock, json.dumps({"token": token, **handshake}).encode())
 
 
 def _head(token: str) -> bytes:
@@ -440,99 +480,14 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-class _Acceptor(_Side):
-    """Listens, and publishes where."""
-
-    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
-        super().__init__(me, partner, m2n, handshake)
-        self._token = secrets.token_hex(16)
-        # Over which interface and at which port; 0 is any free one.
-        address = _interface_address(m2n.element.text("network", "lo"))
-        try:
-            self._endpoint = _Endpoint(address, m2n.element.integer("port", "0"), _head(self._token))
-            port = self._endpoint.listener.getsockname()[1]
-            self._published = json.dumps({"address": address, "port": port, "token": self._token})
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
-            aside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
-            aside.touch(0o600, exist_ok=False)
-            aside.write_text(self._published)
-            os.replace(aside, self.path)
-        except OSError as error:
-            raise CouplingError(
-                f'"{me}" cannot publish its address for partner "{partner}" in {self.path}: {error}; '
-                "make the m2n's exchange-directory writable and its port free"
-            ) from error
-
-    def attempt(self) -> socket.socket | None:
-        """One look whether the connector has come; others are strangers, or connectors that read an old file."""
-        if (greeted := self._endpoint.poll()) is None:
-            return None
-        with contextlib.suppress(OSError):
-            self._greet(greeted[0], self._token)
-        return self._compare(*greeted)
-
-    def close(self) -> None:
-        """Stop listening and remove the file, if it is still ours."""
-        self._endpoint.close()
-        with contextlib.suppress(OSError, ValueError):
-            if self.path.read_text() == self._published:
-                self.path.unlink()
-                self.path.parent.rmdir()
-
-
-class _Connector(_Side):
-    """Reads the acceptor's file and introduces itself there."""
-
-    _answer: _Greeting | None = None
-    _token = ""
-
-    def attempt(self) -> socket.socket | None:
-        """One look whether the acceptor has published its address, or has answered."""
-        token, address = self._token, None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            published = json.loads(self.path.read_text())
-            token, address = str(published["token"]), (published["address"], published["port"])
-        if self._answer is None:
-            # Whoever does not listen left a file of an earlier run.
-            with contextlib.suppress(OSError, OverflowError, TypeError, ValueError):
-                if address is not None:
-                    sock, self._token = socket.create_connection(address, timeout=1.0), token
-                    self._answer = _Greeting(sock, math.inf)
-                    self._greet(sock, token)
-            return None
-        content: bytes | None = b""
-        with contextlib.suppress(OSError):
-            content = self._answer.read(_head(self._token))
-        # The file may change while an older listener keeps silent.
-        if content is None and token == self._token:
-            return None
-        answer, self._answer = self._answer, None
-        if content:
-            return self._compare(answer.sock, content)
-        answer.sock.close()
-        return None
-
-    def close(self) -> None:
-        """Drop an unfinished introduction."""
-        if self._answer is not None:
-            self._answer.sock.close()
-
-
-def _interface_address(name: str) -> str:
-    """IPv4 address of a network interface, by name."""
-    if name in {"lo", "lo0"}:
-        return "127.0.0.1"
-    # It costs some milliseconds: only who asks for another interface pays for it.
-    import psutil
-
-    for address in psutil.net_if_addrs().get(name, ()):
-        if address.family == socket.AF_INET:
-            return str(address.address)
-    raise CouplingError(
-        f'the m2n\'s network="{name}" has no IPv4 address on this machine: name an interface that has one, or leave '
-        "the attribute out for the loopback"
-    )
+def _compared(m2n: M2N, handshake: dict[str, int | str], sock: socket.socket, content: bytes) -> socket.socket:
+    """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
+    greeting = json.loads(content)
+    for key, problem in _DIFFERENCES.items():
+        if greeting.get(key) != handshake[key]:
+            sock.close()
+            raise CouplingError(f'"{m2n.acceptor}" and its partner "{m2n.connector}" {problem}')
+    return sock
 
 
 def timeout_seconds() -> float:

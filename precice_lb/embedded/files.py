@@ -1,7 +1,7 @@
 """What is written to disk, in preCICE's forms: profiling files, tables of implicit schemes, and watch-points.
 
-Profiling has format version 2 (``profiling/EventUtils.cpp``): events of the groups ``fundamental`` and ``api`` are
-written, uncompressed; ``mode="all"`` records the same as ``api``. Tables are text (``io/TXTTableWriter.cpp``,
+Profiling has format version 2 (``profiling/EventUtils.cpp``): events of the group ``fundamental`` are written,
+uncompressed, also where the mode asks for more. Tables are text (``io/TXTTableWriter.cpp``,
 ``precice/impl/WatchPoint.cpp``).
 """
 
@@ -31,14 +31,12 @@ class Profiler:
         now = time.time_ns()
         elements = [child.attributes for child in configuration.root.children if child.tag == "profiling"]
         settings = elements[0] if elements else {}
-        mode = settings.get("mode", "fundamental")
         self._flush_every = int(settings.get("flush-every", "50"))
         self._records: list[str] = []
         self._names: dict[str, int] = {}
         self._file: TextIO | None = None
         self._solver: str | None = None
-        self.records_api = mode in ("api", "all")
-        if mode == "off":
+        if settings.get("mode") == "off":
             return
         path = Path(settings.get("directory", "."), "precice-profiling", f"{participant}-{rank}-{size}.txt")
         seconds, milliseconds = divmod(now // 1_000_000, 1000)
@@ -48,7 +46,7 @@ class Profiler:
             "size": size,
             "unix_us": str(now // 1000),
             "tinit": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(seconds))}.{milliseconds:03d}",
-            "mode": "api" if self.records_api else mode,
+            "mode": "fundamental",
             "compression": False,
             "file_version": 2,
         }
@@ -101,10 +99,6 @@ class Profiler:
             yield
         finally:
             self.end(name)
-
-    def api_event(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Record an event of the group ``api``, if the mode asks for it."""
-        return self.event(name) if self.records_api else contextlib.nullcontext()
 
     def enter_solver(self, name: str) -> None:
         """Begin the solver's time, which `leave_solver` ends."""

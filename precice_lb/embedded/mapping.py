@@ -9,6 +9,7 @@ rotation-invariant semi-norms in Sobolev spaces (1977).
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
@@ -78,9 +79,6 @@ class Mapping(ABC):
     target finds where its value comes from, a conservative mapping's source where its value goes to.
     """
 
-    #: Whether the geometric filter of a received mesh counts with it.
-    filters = True
-
     def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         self.source = source
         self.target = target
@@ -129,8 +127,6 @@ class RadialBasis(Mapping):
     as long as one cluster holds all vertices.
     """
 
-    filters = False
-
     def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         super().__init__(described, source, target)
         (function,) = described.element.children
@@ -175,24 +171,16 @@ class RadialBasis(Mapping):
         return None
 
     def _solve(self, matrix: Array, right: Array) -> Array | None:
-        """Solve with a symmetric matrix as preCICE does; None if it is singular for it."""
+        """Solve with a symmetric matrix; None if it is singular, within rounding."""
         # scipy costs a tenth of a second and more: only participants that map so pay for it.
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr, solve_triangular
+        from scipy.linalg import LinAlgError, LinAlgWarning, solve
 
-        solved: Array = np.empty_like(right)
-        if self._radius:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
             try:
-                solved = cho_solve(cho_factor(matrix, lower=True), right)
-            except LinAlgError:
+                return np.asarray(solve(matrix, right, assume_a="pos" if self._radius else "sym"))
+            except (LinAlgError, LinAlgWarning):
                 return None
-            return solved
-        q, r, order = qr(matrix, pivoting=True)
-        diagonal = np.abs(np.diag(r))
-        # The rank of Eigen's ColPivHouseholderQR.
-        if (diagonal <= np.finfo(float).eps * len(matrix) * diagonal.max()).any():
-            return None
-        solved[order] = solve_triangular(r, q.T @ right)
-        return solved
 
     def _kernel(self, points: Array, centres: Array) -> Array:
         from scipy.spatial.distance import cdist

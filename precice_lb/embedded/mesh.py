@@ -196,43 +196,35 @@ class Links:
         return self.intra.scatter(lambda rank: part(message, rank), self._failure)
 
     def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
-        """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
+        """Send of each data its times and all samples side by side, or only the latest one without ``substeps``."""
         with self.profiler.event("waitAndSendData"):
-            samples = [
-                [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
-                for one in data
-            ]
-            partitions = [one.field.mesh.partition for one, series in zip(data, samples, strict=True) for _ in series]
-            wholes = iter(gather(self.intra, partitions, [sample for series in samples for sample in series]))
-            message: Arrays = []
-            for one, series in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(series) :]), *itertools.islice(wholes, len(series))]
-            self.send(partner, message)
+            series = [one.field.waveform.samples[0 if one.substeps else -1 :] for one in data]
+            samples = [np.hstack([sample for _, sample in samples]) for samples in series]
+            wholes = gather(self.intra, [one.field.mesh.partition for one in data], samples)
+            times = [np.array([time for time, _ in samples]) for samples in series]
+            self.send(partner, [array for pair in zip(times, wholes, strict=True) for array in pair])
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
         """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
+
+        def part(message: Arrays, rank: int) -> Arrays:
+            parts: Arrays = []
+            for one, times, whole in zip(data, message[::2], message[1::2], strict=True):
+                parts += [times, one.field.mesh.partition.part(whole, rank)]
+            return parts
+
         with self.profiler.event("waitAndReceiveData"):
-            message = iter(self.receive(partner, lambda message, rank: _part(message, data, rank)))
-            for one in data:
-                times = next(message).tolist() if one.substeps else [time] * len(next(message))
+            message = self.receive(partner, part)
+            for one, times, samples in zip(data, message[::2], message[1::2], strict=True):
                 if one.substeps:
                     one.field.waveform.clear()
-                for moment in times:
-                    one.field.waveform.put(moment, next(message))
+                moments = times.tolist() if one.substeps else [time]
+                for moment, sample in zip(moments, np.hsplit(samples, len(moments)), strict=True):
+                    one.field.waveform.put(moment, sample)
 
     def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
         return float(self.receive(partner)[0][0])
-
-
-def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
-    """Return what a rank gets of the times and samples of data."""
-    parts: Arrays = []
-    for one in data:
-        times = message[len(parts)]
-        samples = message[len(parts) + 1 : len(parts) + 1 + len(times)]
-        parts += [times, *(one.field.mesh.partition.part(sample, rank) for sample in samples)]
-    return parts
 
 
 def exchange_meshes(
@@ -244,16 +236,20 @@ def exchange_meshes(
 ) -> None:
     """Send provided meshes to whoever receives them, receive the others and divide them among the ranks.
 
-    A `CouplingError` on all ranks: if a mesh is empty, if a rank's part of it is filtered out, if a partner is gone.
+    A `CouplingError` on all ranks: if a mesh is empty, if a partner is gone. The geometric filter has no effect: of a
+    received mesh every rank keeps what its mappings need.
     """
     intra = links.intra
     # All participants go by the names, as in preCICE: two that provide meshes to each other would else both wait.
     for mesh in sorted(meshes, key=lambda mesh: mesh.name):
         if not mesh.provided:
-            received = next(r for r in configuration.participants[participant].receives if r.name == mesh.name)
-            factor = None if received.geometric_filter == "no-filter" else received.safety_factor
             (whole,) = links.receive(mesh.provider)
-            _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
+            mine = np.arange(len(whole))
+            if intra.is_parallel:
+                needed = [mapping.needed(whole) for mapping in mappings if mapping.searched is mesh]
+                mine = np.unique(np.concatenate([mine[:0], *needed]))
+            mesh.add_vertices(whole[mine])
+            mesh.partition = VertexPartition(intra, len(whole), mine)
             continue
         mesh.partition = VertexPartition(intra, mesh.size)
         (whole,) = gather(intra, [mesh.partition], [mesh.coordinates])
@@ -266,44 +262,3 @@ def exchange_meshes(
         intra.agree(empty if receivers and len(whole) == 0 else None)
         for receiver in receivers:
             links.send(receiver, [whole])
-
-
-def _keep(
-    mesh: LocalMesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm
-) -> None:
-    size = len(whole)
-    if not intra.is_parallel:
-        mesh.add_vertices(whole)
-        mesh.partition = VertexPartition(intra, size, np.arange(size))
-        return
-    candidates = np.arange(size)
-    origins = [mapping.origins.coordinates for mapping in mappings if mapping.origins.size]
-    if safety_factor is not None and all(mapping.filters for mapping in mappings):
-        boxes = [expanded_box(vertices, safety_factor) for vertices in origins]
-        candidates = np.flatnonzero(inside(whole, boxes))
-    problem = (
-        f'the geometric filter left nothing of the received mesh "{mesh.name}" on rank {intra.rank}: do the coupling '
-        'interfaces match? If so, raise its safety-factor or set geometric-filter="no-filter"'
-    )
-    intra.agree_all(problem if origins and len(candidates) == 0 else None)
-    needed = [candidates[mapping.needed(whole[candidates])] for mapping in mappings]
-    mine = np.unique(np.concatenate([candidates[:0], *needed]))
-    mesh.add_vertices(whole[mine])
-    mesh.partition = VertexPartition(intra, size, mine)
-
-
-def expanded_box(coordinates: Array, safety_factor: float) -> Array:
-    """Lower and upper corner of vertices, every side moved out by the factor times the longest (BoundingBox.cpp)."""
-    box = np.stack([coordinates.min(axis=0), coordinates.max(axis=0)])
-    margin = safety_factor * float((box[1] - box[0]).max())
-    box += np.array([[-margin], [margin]])
-    return box
-
-
-def inside(coordinates: Array, boxes: Sequence[Array]) -> NDArray[np.bool_]:
-    """Which vertices, shape (n, dimensions), lie in the smallest closed box around others; none without any."""
-    if not boxes:
-        return np.zeros(len(coordinates), dtype=bool)
-    low, high = np.min(boxes, axis=0)[0], np.max(boxes, axis=0)[1]
-    result: NDArray[np.bool_] = ((coordinates >= low) & (coordinates <= high)).all(axis=1)
-    return result

@@ -131,14 +131,7 @@ class Access:
 
     def set_mesh_vertex(self, mesh_name: str, position: ArrayLike) -> int:
         """Add one vertex, shape (dimensions,), and return its id."""
-        mesh = self._mesh_to_modify(mesh_name)
-        array = as_array(position, "position", "set_mesh_vertex", np.float64)
-        if array.shape != (mesh.dimensions,):
-            raise ShapeError(
-                f'expected a position of shape ({mesh.dimensions},) for mesh "{mesh.name}" in set_mesh_vertex(), found '
-                f"{array.shape}"
-            )
-        return int(mesh.add_vertices(array[np.newaxis, :].copy())[0])
+        return int(self.set_mesh_vertices(mesh_name, np.asarray([position], dtype=np.float64))[0])
 
     def set_mesh_vertices(self, mesh_name: str, positions: ArrayLike) -> NDArray[np.int32]:
         """Add vertices, shape (n, dimensions), and return their ids, shape (n,)."""
@@ -168,8 +161,7 @@ class Access:
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
                 f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
-            field.written[ids] = array
+        field.written[ids] = array
 
     def read_data(self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float) -> Array:
         """Read values at vertices, shape (n,), at a time counted from the current one (simulated seconds).
@@ -191,8 +183,7 @@ class Access:
                 f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
                 "<exchange> and <mapping:…> in the configuration"
             )
-        with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
-            values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
+        values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.
@@ -233,18 +224,12 @@ class Access:
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a tetrahedron of a 3-D mesh."""
-        self._mesh_of_3d(mesh_name)
+        """Take a tetrahedron."""
+        self._mesh_to_modify(mesh_name)
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
-        as_rows(vertices, "vertices", self._mesh_of_3d(mesh_name), 4, "set_mesh_tetrahedra")
-
-    def _mesh_of_3d(self, mesh_name: str) -> LocalMesh:
-        mesh = self._mesh_to_modify(mesh_name)
-        if mesh.dimensions != 3:
-            raise CouplingError(f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{mesh.name}"')
-        return mesh
+        """Take tetrahedra, shape (n, 4)."""
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 4, "set_mesh_tetrahedra")
 
     # Profiling sections of the solver.
 

@@ -9,7 +9,7 @@ from precice_lb.rooms import lazily
 if TYPE_CHECKING:
     from precice_lb.inside.balance import Balance, Partition, balance_of, fit_costs, partition_of
     from precice_lb.inside.loads import Cells, FeatureCosts, RankLoad
-    from precice_lb.inside.mesh import counts_of, rank_of_cells, read_cells
+    from precice_lb.inside.mesh import read_cells
 
 __all__ = [
     "Balance",
@@ -18,10 +18,8 @@ __all__ = [
     "Partition",
     "RankLoad",
     "balance_of",
-    "counts_of",
     "fit_costs",
     "partition_of",
-    "rank_of_cells",
     "read_cells",
 ]
 

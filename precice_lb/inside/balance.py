@@ -18,7 +18,7 @@ import scipy
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
-from precice_lb.inside.mesh import PARTITIONERS, cost_weights
+from precice_lb.inside.mesh import bisection
 from precice_lb.text import first_of
 
 _NOISE = 0.035
@@ -38,21 +38,6 @@ _SAME = 1e-7
 _MORE = 1.5
 """Factor by which ranks must hold more of everything in one run than in another, for a constant."""
 _MOST = 4
-
-
-def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Give the seconds that each rank spends on each feature, shape (ranks, features)."""
-    return counts_for(load, costs.features) * costs.seconds
-
-
-def predicted(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Predict how long each rank is busy per time window, shape (ranks,)."""
-    return costs.predict(counts_for(load, costs.features))
-
-
-def residuals(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Give measured less predicted seconds of each rank, shape (ranks,); NaN where no seconds are known."""
-    return np.asarray(load.seconds - predicted(costs, load))
 
 
 def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
@@ -231,18 +216,12 @@ def _unsure(
     )
 
 
-_SAME_CELLS = 0.01
-"""Relative difference up to which a run held as much as the mesh."""
-
-
 @dataclass(frozen=True, eq=False)
 class Partition:
     """Cells on ranks, with the seconds that they would take.
 
     Attributes
     ----------
-    partitioner : str
-        A key of `PARTITIONERS`.
     cells : Cells
         What was shared out.
     weights : ndarray, shape (cells,)
@@ -252,10 +231,9 @@ class Partition:
     seconds : ndarray, shape (ranks,)
         Predicted busy seconds of each rank per time window.
     equal_seconds : ndarray, shape (ranks,)
-        The same where the partitioner gives every rank as many cells.
+        The same where every rank gets as many cells.
     """
 
-    partitioner: str
     cells: Cells
     weights: Floats
     rank_of: Integers
@@ -302,34 +280,12 @@ class Balance:
         ndarray, shape (ranks,)
             Seconds per time window: as measured, or as the costs say where waiting could not be kept out.
         """
-        return load.seconds if np.isfinite(load.seconds).any() else predicted(self.costs, load)
+        return load.seconds if np.isfinite(load.seconds).any() else self.costs.predict(load)
 
     @property
     def basis(self) -> str:
         """How waiting was kept out of the seconds, in words."""
         return "; ".join(dict.fromkeys(BASES[load.basis] for load in self.loads))
-
-    @property
-    def now(self) -> tuple[Floats, str]:
-        """Seconds of ranks that the partition is compared with, shape (ranks,), and what they are.
-
-        Those of a run with these cells on as many ranks; otherwise predicted ones of as many cells on each.
-        """
-        assert self.partition is not None
-        ranks = len(self.partition.seconds)
-        same = [load for load in self.loads if len(load.seconds) == ranks and self._has_the_cells(load)]
-        if same:
-            load = max(same, key=lambda load: imbalance(self.busy(load)))
-            return self.busy(load), f"run {load.run}" if load.run else "the run"
-        return self.partition.equal_seconds, "as many cells on each rank"
-
-    def _has_the_cells(self, load: RankLoad) -> bool:
-        """Whether a run was one of the cells that were shared out, and all its seconds are known."""
-        assert self.partition is not None
-        names, cells = self.costs.features, self.partition.cells
-        held = counts_for(load, names).sum(axis=0)
-        wanted = counts_for(cells, names).sum(axis=0)
-        return bool(np.isfinite(self.busy(load)).all() and np.allclose(held, wanted, rtol=_SAME_CELLS))
 
     def samples(self, measured: Measurements) -> Measurements:
         """Take from each sample of the runs what the slowest rank of its run would be faster by in the partition.
@@ -348,7 +304,7 @@ class Balance:
         after = self.partition.seconds.max() / self.partition.seconds.mean()
         gains = {}
         for load in self.loads:
-            before = predicted(self.costs, load)
+            before = self.costs.predict(load)
             gains[f"run {load.run}"] = max(float(before.max() - after * before.mean()), 0.0)
         frame = measured.frames[self.participant]
         seconds = frame.seconds - np.array([gains[origin] for origin in frame.origin.tolist()])
@@ -371,29 +327,27 @@ class Balance:
             "problem": costs.problem or None,
             "imbalance": imbalance(self.busy(self.worst)),
             "imbalance_after": None if partition is None else imbalance(partition.seconds),
-            "speedup": None if partition is None else float(self.now[0].max() / partition.seconds.max()),
+            "speedup": None if partition is None else float(partition.equal_seconds.max() / partition.seconds.max()),
             "partition": None
             if partition is None
             else {
-                "partitioner": partition.partitioner,
                 "ranks": len(partition.seconds),
                 "cells": len(partition.rank_of),
-                "compared_with": self.now[1],
-                "seconds_now": self.now[0],
                 "seconds": partition.seconds,
+                "equal_seconds": partition.equal_seconds,
             },
             "runs": [self._run(load) for load in self.loads],
         }
 
     def _run(self, load: RankLoad) -> dict[str, Any]:
-        of_features = seconds_by_feature(self.costs, load)
+        of_features = self.costs.of_features(load)
         return {
             "run": load.run,
             "ranks": len(load.seconds),
             "basis": load.basis,
             "imbalance": imbalance(self.busy(load)),
             "seconds": load.seconds,
-            "predicted": predicted(self.costs, load),
+            "predicted": self.costs.predict(load),
             "of_features": {name: of_features[:, place] for place, name in enumerate(self.costs.features)},
         }
 
@@ -427,7 +381,7 @@ def balance_of(loads: Sequence[RankLoad], participant: str = "") -> Balance:
     return Balance(loads, fit_costs(loads), participant=participant)
 
 
-def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str = "bisection") -> Partition:
+def partition_of(costs: FeatureCosts, cells: Cells, ranks: int) -> Partition:
     """Share out cells so that ranks are busy for equally long.
 
     Parameters
@@ -438,8 +392,6 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
         With all features of the costs.
     ranks : int
         How many.
-    partitioner : str
-        A key of `PARTITIONERS`.
 
     Returns
     -------
@@ -448,14 +400,12 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
     Raises
     ------
     DataError
-        If there are more ranks than cells, or the partitioner cannot share them out.
+        If there are more ranks than cells.
     """
-    weights = cost_weights(cells, costs)
+    weights = costs.of_features(cells).sum(axis=1)
     if not 1 <= ranks <= len(weights):
         where = f"{cells.source}: " if cells.source else ""
         raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
-
-    rank_of = PARTITIONERS[partitioner](cells, weights, ranks)
-    equal = PARTITIONERS[partitioner](cells, np.ones(len(weights)), ranks)
+    rank_of, equal = (bisection(cells.centres, values, ranks) for values in (weights, np.ones(len(weights))))
     held = (np.bincount(owners, weights, ranks) for owners in (rank_of, equal))
-    return Partition(partitioner, cells, weights, rank_of, *(np.float64(costs.constant) + part for part in held))
+    return Partition(cells, weights, rank_of, *(np.float64(costs.constant) + part for part in held))

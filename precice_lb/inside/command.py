@@ -6,17 +6,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
+from precice_lb.cli.flow import Format, Output, name_files, print_result
 from precice_lb.exceptions import DataError
 from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.inside import Balance
-    from precice_lb.inside.loads import Counts
 
 
 @app.command
@@ -28,12 +27,9 @@ def inside(
     counts: Path | None = None,
     seconds: Path | None = None,
     mesh: Path | None = None,
-    partition: str | None = None,
     ranks: int | None = None,
-    partitioner: Literal["bisection", "metis"] = "bisection",
     output: Output = None,
     format: Format = "table",
-    unit: Unit = None,
 ) -> int:
     """Show what each kind of cell costs a participant, how uneven its ranks are, and a partition of equal cost.
 
@@ -62,12 +58,8 @@ def inside(
     mesh
         A mesh file that meshio reads, whose cell arrays are the features: scalars, or material=1 for a value of one.
         Needs the extra meshio.
-    partition
-        Who had the cells of the mesh in recorded runs: a file with one rank per line (or .npy), or a cell array.
     ranks
         How many ranks share the mesh; by default those of the largest run.
-    partitioner
-        bisection (recursive, along coordinates), or metis (needs the extra metis).
     output
         Also write inside.json and, with --mesh, the partition and the weights of cells into this directory, and of
         stores samples.csv: what they would have measured with that partition, for recommend.
@@ -82,7 +74,7 @@ def inside(
         if seconds is not None:
             raise DataError("--seconds: expected tables of counts and seconds or stores, found both; give one of them")
         runs, participant = _runs(stores, participant)
-        held = _counted(runs, participant, chosen, counts, mesh, partition)
+        held = None if counts is None else read_counts(counts)
         loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=held)
     elif counts is None or seconds is None:
         options = "--counts alone" if counts else "--seconds alone" if seconds else "neither"
@@ -95,8 +87,8 @@ def inside(
     if mesh is not None and not result.costs.problem:
         cells = read_cells(mesh, result.costs.features)
         wanted = max(len(load.seconds) for load in loads) if ranks is None else ranks
-        result = replace(result, partition=partition_of(result.costs, cells, wanted, partitioner))
-    print_result(format, lambda: inside_blocks(result), result.to_dict, unit=unit)
+        result = replace(result, partition=partition_of(result.costs, cells, wanted))
+    print_result(format, lambda: inside_blocks(result), result.to_dict)
     if result.costs.problem:
         return 1
     if output is not None:
@@ -133,26 +125,3 @@ def _runs(stores: Sequence[Path], participant: str | None) -> tuple[list[Coupled
     if participant is None and len(names) != 1:
         raise DataError(f"--participant: expected one of {', '.join(names)}, found none; name one")
     return runs, participant or names[0]
-
-
-def _counted(
-    runs: Sequence[CoupledRun],
-    participant: str,
-    features: Sequence[str] | None,
-    counts: Path | None,
-    mesh: Path | None,
-    partition: str | None,
-) -> dict[str, Counts] | None:
-    """Take counts from a table, or from a mesh with a partition of which one rank alone has the whole."""
-    from precice_lb.inside import counts_of, rank_of_cells, read_cells
-    from precice_lb.inside.loads import read_counts
-
-    if partition is None:
-        return read_counts(counts) if counts is not None else None
-    if mesh is None or counts is not None:
-        raise DataError("--partition: expected --mesh, whose cells it shares out, and no --counts; give these")
-    cells = read_cells(mesh, features)
-    rank_of = rank_of_cells(cells, partition)
-    parts, whole = counts_of(cells, rank_of, int(rank_of.max()) + 1), counts_of(cells, rank_of * 0, 1)
-    ranks = {run.name: run.participants[participant].ranks for run in runs if participant in run.participants}
-    return {name: (cells.features, whole if count == 1 else parts) for name, count in ranks.items()}

@@ -77,20 +77,35 @@ class FeatureCosts:
     unexplained: float = 0.0
     problem: str = ""
 
-    def predict(self, counts: Floats) -> Floats:
+    def of_features(self, holder: RankLoad | Cells) -> Floats:
+        """Predict what each feature takes.
+
+        Parameters
+        ----------
+        holder : RankLoad or Cells
+            Which ranks or cells.
+
+        Returns
+        -------
+        ndarray, shape (ranks or cells, features)
+            Seconds per time window.
+        """
+        return counts_for(holder, self.features) * self.seconds
+
+    def predict(self, load: RankLoad) -> Floats:
         """Predict how long ranks are busy.
 
         Parameters
         ----------
-        counts : ndarray, shape (ranks, features)
-            How much of each feature each rank holds.
+        load : RankLoad
+            What they hold.
 
         Returns
         -------
         ndarray, shape (ranks,)
             Seconds per time window.
         """
-        return np.asarray(counts @ self.seconds + self.constant)
+        return np.asarray(self.of_features(load).sum(axis=1) + self.constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +120,6 @@ class Cells:
         What is counted.
     counts : ndarray, shape (cells, features)
         How much of each feature each cell is.
-    neighbours : ndarray of int64, shape (pairs, 2)
-        Pairs of cells that share a face; empty where the mesh does not say.
     source : str
         The file they come from.
     """
@@ -114,23 +127,7 @@ class Cells:
     centres: Floats
     features: tuple[str, ...]
     counts: Floats
-    neighbours: Integers
     source: str = ""
-
-    def adjacency(self) -> tuple[Integers, Integers]:
-        """List the neighbours of each cell.
-
-        Returns
-        -------
-        starts : ndarray of int64, shape (cells + 1,)
-            Where those of each cell begin.
-        beside : ndarray of int64, shape (2 * pairs,)
-            The neighbours, cell by cell.
-        """
-        pairs = np.concatenate([self.neighbours, self.neighbours[:, ::-1]])
-        order = np.argsort(pairs[:, 0], kind="stable")
-        starts = np.append(0, np.cumsum(np.bincount(pairs[:, 0], minlength=len(self.centres))))
-        return starts, pairs[order, 1]
 
 
 def counts_for(holder: RankLoad | Cells, features: Sequence[str]) -> Floats:

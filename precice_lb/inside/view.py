@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.balance import balance_of, imbalance, residuals, seconds_by_feature
+from precice_lb.inside.balance import balance_of, imbalance
 from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.mesh import partition_files
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table, or_dash, percent, seconds_unit
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table, or_dash, percent, seconds_unit
 from precice_lb.report.render import write_files
-from precice_lb.report.style import GREY, Panel, colour_of, one_panel
 from precice_lb.text import json_text, plural, visible
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def inside_blocks(balance: Balance) -> list[Block]:
 def costs_table(balance: Balance) -> Table:
     """Say what one of each feature costs, and what share of all busy time it has."""
     costs = balance.costs
-    held = np.sum([seconds_by_feature(costs, load).sum(axis=0) for load in balance.loads], axis=0)
+    held = np.sum([costs.of_features(load).sum(axis=0) for load in balance.loads], axis=0)
     constant = sum(len(load.seconds) for load in balance.loads) * costs.constant
     total = float(np.sum(held)) + constant or math.nan
     rows = [
@@ -64,15 +63,15 @@ def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
         share = percent(1 - mean / slowest, 0)
         yield "perfect balance", f"{seconds_unit([slowest]).text(mean)} per time window for each rank, {share} less"
     else:
-        seconds, what = balance.now
-        unit = seconds_unit([*seconds, *partition.seconds])
-        before, after = float(seconds.max()), float(partition.seconds.max())
-        shared = f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')}"
-        even = f"{percent(imbalance(partition.equal_seconds))} with as many cells on each"
-        yield "partition", f"{shared} by {partition.partitioner}"
-        yield "imbalance after", f"{percent(imbalance(partition.seconds))} by the fitted costs, {even}"
-        faster = f"{unit.text(after)} expected: {before / after:.2f} times as fast"
-        yield "slowest rank", f"{unit.text(before)} per time window ({what}), {faster}"
+        even, after = partition.equal_seconds, partition.seconds
+        unit, before = seconds_unit([*even, *after]), float(even.max())
+        yield "partition", f"{plural(len(partition.rank_of), 'cell')} on {plural(len(after), 'rank')}"
+        shown = (
+            f"{percent(imbalance(after))} by the fitted costs, {percent(imbalance(even))} with as many cells on each"
+        )
+        yield "imbalance after", shown
+        faster = f"{unit.text(float(after.max()))} expected: {before / float(after.max()):.2f} times as fast"
+        yield "slowest rank", f"{unit.text(before)} per time window with as many cells on each, {faster}"
 
 
 def _run_text(balance: Balance) -> str:
@@ -87,8 +86,8 @@ def _ranks(balance: Balance) -> Table:
     seconds = balance.busy(load)
     order = np.argsort(np.nan_to_num(-seconds, nan=math.inf), kind="stable")
     shown = order if len(order) <= 2 * _MOST else np.append(order[:_MOST], order[-_MOST:])
-    parts = seconds_by_feature(costs, load)
-    left = residuals(costs, load)
+    parts = costs.of_features(load)
+    left = load.seconds - costs.predict(load)
     unit = seconds_unit(seconds)
     constant = [unit.number(costs.constant)] if costs.constant else []
     rows = tuple(
@@ -112,7 +111,7 @@ def write_inside(balance: Balance, directory: str | Path) -> list[Path]:
 
 def inside_section(evidence: Evidence) -> Iterator[Block]:
     """Show what the time of participants goes to that said what their ranks hold, rank by rank."""
-    for number, (name, label) in enumerate(evidence.labels.items(), start=1):
+    for name in evidence.labels:
         if not any(run.participants[name].rank_counts for run in evidence.runs if name in run.participants):
             continue
         try:
@@ -122,41 +121,10 @@ def inside_section(evidence: Evidence) -> Iterator[Block]:
             continue
         yield from inside_blocks(balance)
         if not balance.costs.problem:
-            yield _chart(f"inside-{number}", label, balance)
             yield Paragraph(
                 "precice-lb inside with --mesh and -o partitions the mesh by these costs, and writes what the runs "
                 "would have measured with that, for precice-lb recommend."
             )
 
 
-def _chart(stem: str, name: str, balance: Balance) -> Chart:
-    """Draw the ranks side by side, the busiest first, each with what its time goes to."""
-    costs, load = balance.costs, balance.worst
-    parts = np.column_stack([seconds_by_feature(costs, load), np.full(len(load.counts), costs.constant)])
-    order = np.argsort(-parts.sum(axis=1), kind="stable")
-    unit = seconds_unit([float(parts.sum(axis=1).max())])
-    features = dict(zip([*map(visible, costs.features), "belongs to no feature"], parts[order].T, strict=True))
-    place = np.arange(len(order))
-
-    def draw(panel: Panel) -> None:
-        below = np.zeros(len(order))
-        used = [(feature, seconds) for feature, seconds in features.items() if seconds.any()]
-        for colour, (feature, seconds) in enumerate(used):
-            look = GREY if feature == "belongs to no feature" else colour_of(colour)
-            width, heights = 1.0 if len(order) > 60 else 0.8, seconds * unit.per_second
-            panel.name(panel.axes.bar(place, heights, width, below, color=look, linewidth=0), feature)
-            below += heights
-        style = {"color": "black", "marker": ".", "linestyle": "none", "markersize": 4}
-        if np.isfinite(load.seconds).any():
-            panel.line(place, load.seconds[order] * unit.per_second, "measured", **style)
-        level = panel.axes.axhline(float(below.mean()), color="black", linestyle="--", linewidth=1)
-        panel.name(level, "perfect balance")
-        panel.label(f"Busy time inside {name}", "ranks, the busiest first", f"busy time per window ({unit.symbol})")
-        panel.axes.set_ylim(bottom=0)
-        named = order.tolist() if len(order) <= 16 else []
-        panel.axes.set_xticks(place[: len(named)], list(map(str, named)))
-
-    return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))
-
-
-page_section = ("imbalance", "", inside_section)
+page_section = ("inside", "Imbalance inside participants", inside_section)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import app, by_participant, named_values
-from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
+from precice_lb.cli.flow import Format, Output, name_files, print_result
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def partners(
     iterations: float = 1.0,
     constants: list[str] | None = None,
     format: Format = "table",
-    unit: Unit = None,
     output: Output = None,
 ) -> int:
     """Show which ranks of coupled participants will talk to each other, before the production run.
@@ -87,7 +86,7 @@ def partners(
         model=CostModel(**stated),
         cores=None if cores is None else int(cores),
     )
-    print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
+    print_result(format, lambda: partners_blocks(report), report.to_dict)
     if output is not None:
         name_files(write_partners(report, output), format)
     return 0

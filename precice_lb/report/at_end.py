@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
@@ -59,20 +59,34 @@ def write_at_end(
     launch = _wait_until_closed(stores, participant, timeout)
     run = _run_of(launch, [case, stores])
     configuration = parse_configuration(launch[0].configuration, launch[0].metadata.get("configuration_path", case))
-    finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
+    finished = {
+        str(group[0].metadata["participant"])
+        for group in run
+        if _closed(group) and all(store.metadata["finished"] for store in group)
+    }
     if finished != set(configuration.participants):
         return []
     case.mkdir(parents=True, exist_ok=True)
-    done = case / _LOCK_NAME
-    with _lock(done):
-        state = f"{result} {_state(run)}"
-        if done.read_text() == state and (case / result).exists():
+    path = case / _LOCK_NAME
+    try:
+        # The system frees it when the process ends, however it ends.
+        locked = lock(path, _LOCK_SECONDS)
+    except BlockingIOError:
+        raise DataError(
+            f"{path}: expected the lock to be free within {_LOCK_SECONDS:g} s, found it held; "
+            "run precice-lb recommend instead"
+        ) from None
+    with locked:
+        # The same for all participants of a run, another one for every further run.
+        files = sorted((str(s.path.with_suffix("")), s.metadata["ended_unix_ns"]) for group in run for s in group)
+        state = f"{result} {hashlib.sha256(repr(files).encode()).hexdigest()}"
+        if path.read_text() == state and (case / result).exists():
             return []
         if result == SUMMARY_NAME:
             written = _summary(run, case, complete)
         else:
             written = _recommendation(run, case, stores, configuration, complete)
-        done.write_text(state)
+        path.write_text(state)
     return written
 
 
@@ -135,10 +149,6 @@ def _closed(group: Sequence[RankFile]) -> bool:
     return len(group) == group[0].metadata["size"] and all("ended_unix_ns" in store.metadata for store in group)
 
 
-def _complete(group: Sequence[RankFile]) -> bool:
-    return _closed(group) and all(store.metadata["finished"] for store in group)
-
-
 def _run_of(launch: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
     """Find the coupled run that a participant's stores belong to."""
     stores = {store.path: store for store in _readable(sources)}
@@ -146,22 +156,3 @@ def _run_of(launch: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
         if any(store.path == launch[0].path for group in run for store in group):
             return run
     raise StoreError(f"{launch[0].path}: expected the store to be still there, found it gone")
-
-
-def _state(run: _Run) -> str:
-    """Name a coupled run: the same for all of its participants, another one for every further run."""
-    files = sorted(
-        (str(store.path.with_suffix("")), store.metadata["ended_unix_ns"]) for group in run for store in group
-    )
-    return hashlib.sha256(repr(files).encode()).hexdigest()
-
-
-def _lock(path: Path) -> IO[str]:
-    """Hold the lock; the system frees it when the process ends, however it ends."""
-    try:
-        return lock(path, _LOCK_SECONDS)
-    except BlockingIOError:
-        raise DataError(
-            f"{path}: expected the lock to be free within {_LOCK_SECONDS:g} s, found it held; "
-            "run precice-lb recommend instead"
-        ) from None

@@ -5,12 +5,9 @@ Terminal and HTML are renderers of these. Texts are plain: a renderer escapes th
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
+from rich.cells import cell_len, set_cell_size
 
 from precice_lb.layout import Layouts, count_text
 from precice_lb.rooms import hooks
@@ -33,30 +31,17 @@ def file_stem(text: str) -> str:
     return stem if len(stem) <= 160 else f"{stem[:160]}~{hashlib.sha256(stem.encode()).hexdigest()[:16]}"
 
 
-def cells(text: str) -> int:
-    """Count the places of a fixed-width font that a text takes at most: two for a Chinese character."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
-
-
-def _beginning(text: str, width: int) -> str:
-    """Cut a text to a width."""
-    end, taken = 0, 0
-    while end < len(text) and (taken := taken + cells(text[end])) <= width:
-        end += 1
-    return text[:end]
-
-
 def short_names(names: Iterable[str], width: int) -> dict[str, str]:
-    """Printable names of at most ``width`` characters that stay different from each other."""
+    """Printable names that take at most ``width`` places of a fixed-width font and stay different from each other."""
     short: dict[str, str] = {}
     for name in names:
         text = visible(name)
-        if cells(text) > width:
-            text = f"{_beginning(text, (width - 1) // 2)}…{_beginning(text[::-1], width // 2)[::-1]}"
+        if cell_len(text) > width:
+            end = set_cell_size(text[::-1], width // 2)[::-1]
+            text = f"{set_cell_size(text, (width - 1) // 2)}…{end}"
         candidate, number = text, 2
         while candidate in short.values():
-            suffix = f"#{number}"
-            candidate, number = f"{_beginning(text, width - len(suffix))}{suffix}", number + 1
+            candidate, number = f"{set_cell_size(text, width - len(str(number)) - 1).rstrip()}#{number}", number + 1
         short[name] = candidate
     return short
 
@@ -83,40 +68,20 @@ class SecondsUnit:
         return f"{self.number(seconds)} {self.symbol}"
 
 
-# By the names that preCICE's own tools have for them: how they are written, and how many make a second.
-_UNITS = {"h": ("h", 1 / 3600), "m": ("min", 1 / 60), "s": ("s", 1.0), "ms": ("ms", 1e3), "us": ("µs", 1e6)}
-_asked: ContextVar[str | None] = ContextVar("unit", default=None)
-
-
-@contextlib.contextmanager
-def times_in(unit: str | None) -> Iterator[None]:
-    """Write all times in this unit (h, m, s, ms or us); with None, each table in what suits its own."""
-    token = _asked.set(unit)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
 def seconds_unit(values: Iterable[float], digits: int = 4) -> SecondsUnit:
-    """Choose the unit, if none was asked for, and the decimals that the largest of some times needs."""
+    """Choose the unit and the decimals that the largest of some times needs."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    symbol, per_second = ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
     # Tenths of a second still read best as seconds.
-    least = {"s": 0.1, "ms": 1e-3, "us": 0.0}
-    suits = next(unit for unit in least if largest >= least[unit] or largest == 0.0)
-    symbol, per_second = _UNITS[_asked.get() or suits]
+    if largest >= 0.1 or largest == 0.0:
+        symbol, per_second = "s", 1.0
     before_point = math.floor(math.log10(largest * per_second)) + 1 if largest > 0.0 else 1
-    most = 6 if _asked.get() is None else 15
-    return SecondsUnit(symbol, per_second, min(max(digits - before_point, 0), most))
+    return SecondsUnit(symbol, per_second, min(max(digits - before_point, 0), 6))
 
 
 def seconds_text(seconds: float, digits: int) -> str:
-    """Write one time of which few digits are known, in seconds if no unit was asked for."""
-    symbol, per_second = _UNITS[_asked.get() or "s"]
-    number = np.format_float_positional(
-        seconds * per_second, precision=digits, fractional=False, unique=False, trim="-"
-    )
-    return f"{number} {symbol}"
+    """Write one time of which few digits are known, in seconds."""
+    return f"{np.format_float_positional(seconds, precision=digits, fractional=False, unique=False, trim='-')} s"
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -182,10 +147,9 @@ class Table:
 
 @dataclass(frozen=True)
 class DefinitionList:
-    """Keys and texts; ``tiles`` are set large, as the few numbers that matter most."""
+    """Keys and texts."""
 
     pairs: tuple[tuple[str, str], ...]
-    tiles: bool = False
     kind: ClassVar[str] = "pairs"
 
 

@@ -11,15 +11,12 @@ import hashlib
 import importlib.metadata
 import math
 import platform
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
@@ -35,7 +32,6 @@ from precice_lb.report.blocks import (
     Paragraph,
     Section,
     Story,
-    Table,
     listed,
     percent,
     ranks_text,
@@ -43,18 +39,18 @@ from precice_lb.report.blocks import (
 )
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.render import attempted
-from precice_lb.report.runs import imbalance_section, iterations_section, quality_section, split_of, window_section
+from precice_lb.report.runs import quality_section, split_of, window_section
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.rooms import hooks
-from precice_lb.text import visible
+from precice_lb.text import first_of, visible
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
 
 _LIBRARIES = ("precice_lb", "numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
-# Hosts, runs and files beyond these are counted, not named.
-_NAMED = 6
+# What stores say of runs, and by which entries.
+_RECORDED = {"runs recorded on": ("hostname", "cpu_model"), "runs recorded with": ("backend", "precice_version")}
 _NO_RUNS = (
     "no recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
     "precice-lb import, and give its stores as a source"
@@ -150,7 +146,6 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield Paragraph(view.answer(recommendation, names), "lead")
     # The figure stands beside what follows, so that a first screen has all of it.
     yield CHARTS["comparison"](recommendation)
-    yield DefinitionList(tuple(_tiles(recommendation)), tiles=True)
     yield Paragraph(view.gain(recommendation, names))
     yield CodeBlock("How to launch", "\n".join(_launch_lines(evidence)))
     yield from (Paragraph(str(warning), "warning") for warning in recommendation.warnings)
@@ -158,17 +153,6 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield from view.versions_tables(recommendation, names)
     yield from view.failed_tables(recommendation, names)
     yield DefinitionList(tuple(view.plan_facts(recommendation)))
-
-
-def _tiles(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
-    unit, (low, high) = view.unit_of(recommendation), recommendation.interval
-    yield "window time", unit.text(recommendation.window_seconds)
-    if np.isfinite([low, high]).all():
-        yield f"{percent(recommendation.level, 0)} interval", f"{unit.number(low)}–{unit.text(high)}"
-    for kind in ("present", "equal"):
-        if (other := recommendation.alternatives.get(kind)) is not None:
-            yield f"faster than the {view.label(kind, other)}", percent(other.gain)
-            break
 
 
 def _scripts(evidence: Evidence) -> list[Path]:
@@ -198,6 +182,7 @@ def splits_section(evidence: Evidence) -> Iterator[Block]:
     if len(recommendation.split) == 2:
         yield CHARTS["landscape"](recommendation)
     yield from view.near_tables(recommendation)
+    yield from view.tradeoff_tables(recommendation)
     wanted = {"present": "the split in use (--present)", "degrees-of-freedom": "degrees of freedom (--set)"}
     if missing := [text for kind, text in wanted.items() if kind not in recommendation.alternatives]:
         yield Paragraph(f"Not compared, as it was not told: {listed(missing)}.", "missing")
@@ -210,15 +195,6 @@ def scaling_section(evidence: Evidence) -> Iterator[Block]:
     yield view.evidence_table(recommendation, names)
     yield from view.measured_tables(recommendation)
     yield DefinitionList(tuple(view.facts(recommendation, names)))
-
-
-def budget_section(evidence: Evidence) -> Iterator[Block]:
-    """Show window time against core-hours over all budgets."""
-    recommendation = evidence.recommendation
-    if recommendation.plan is None:
-        raise Missing("other budgets were not looked at; where a model predicts them, runs.within=0.05 asks for that")
-    yield CHARTS["budget"](recommendation)
-    yield from view.tradeoff_tables(recommendation)
 
 
 def next_text(evidence: Evidence) -> str:
@@ -240,37 +216,10 @@ def next_text(evidence: Evidence) -> str:
 
 def next_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether another run is worth it, and which."""
-    recommendation = evidence.recommendation
     if not (text := next_text(evidence)):
-        raise Missing(f"{recommendation.learner} draws no curves; recommend with another learner, such as bayes")
+        learner = evidence.recommendation.learner
+        raise Missing(f"{learner} draws no curves; recommend with another learner, such as bayes")
     yield Paragraph(text)
-    rows = [
-        {
-            view.ranks_word(recommendation): view.split_text(run.split, recommendation.layouts),
-            "expected regret after it": percent(run.regret, 2),
-            "core-h/1000 windows": f"{run.core_seconds / 3.6:.3g}",
-        }
-        for run in evidence.prospects.runs
-    ]
-    if rows:
-        yield Table.of("Runs that would tell most", rows)
-
-
-def launch_section(evidence: Evidence) -> Iterator[Block]:
-    """Show the scripts that start the recommended split."""
-    layouts = evidence.recommendation.layouts
-    counts = {
-        who: "{0.ranks}x{0.threads}".format(layouts[who].of(count)) if who in layouts else str(count)
-        for who, count in evidence.recommendation.split.items()
-    }
-    split = ",".join(f"{who}={count}" for who, count in counts.items())
-    yield Paragraph(
-        "For pinned cores, job scripts and other launchers describe the case in a study file: precice-lb launch "
-        f"--study study.toml --split {shlex.quote(visible(split))}."
-    )
-    for path in _scripts(evidence):
-        text = path.read_text(encoding="utf-8", errors="replace").expandtabs(4)
-        yield CodeBlock(path.name, "\n".join(map(visible, re.split(r"\r\n|\r|\n", text))).rstrip("\n"))
 
 
 def provenance_section(evidence: Evidence) -> Iterator[Block]:
@@ -284,15 +233,11 @@ def _provenance(evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield "seed", f"{evidence.seed} (the same seed gives the same numbers)"
     yield "versions", ", ".join([*map(_version, _LIBRARIES), f"Python {platform.python_version()}"])
     yield "report made on", f"{platform.node() or 'unknown host'}, {platform.platform()}"
-    if metadata := [part.metadata for run in evidence.runs for part in run.participants.values()]:
-        backends = (f"{head['backend']} {head.get('precice_version', '')}".strip() for head in metadata)
-        recorders = (f"precice_lb {head.get('precice_lb_version', '')}".strip() for head in metadata)
-        hosts = (f"{head.get('hostname', 'unknown host')} ({head.get('cpu_model', 'unknown')})" for head in metadata)
-        yield "runs recorded on", _some(hosts, "hosts")
-        yield "runs recorded with", _some([*backends, *recorders], "versions")
-        yield "runs", _some(map(_run_text, evidence.runs), "runs")
-        yield "configuration", _some((str(head.get("configuration_path", "")) for head in metadata), "files")
-    yield "sources", _some(map(_source_text, evidence.sources), "sources") or "arrays in memory"
+    heads = [part.metadata for run in evidence.runs for part in run.participants.values()]
+    for key, names in _RECORDED.items():
+        yield key, _some([" ".join(str(head[name]) for name in names if head.get(name)) for head in heads])
+    yield "runs", _some([f"{run.name} ({split_of(run, run.participants)})" for run in evidence.runs])
+    yield "sources", _some(map(_source_text, evidence.sources)) or "arrays in memory"
     yield from ((f"full name of {name}", who) for who, name in evidence.names.items() if name != who)
 
 
@@ -303,63 +248,49 @@ def _version(library: str) -> str:
         return f"{library} from its source"
 
 
-def _run_text(run: CoupledRun) -> str:
-    began = min(int(part.metadata["started_unix_ns"]) for part in run.participants.values())
-    when = datetime.datetime.fromtimestamp(began / 1e9, datetime.timezone.utc)
-    return f"{run.name} ({split_of(run, run.participants)}, {when:%Y-%m-%d %H:%M} UTC)"
-
-
 def _source_text(path: Path) -> str:
     return f"{path} (SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()})" if path.is_file() else str(path)
 
 
-def _some(texts: Iterable[str], what: str) -> str:
-    different = list(dict.fromkeys(filter(None, texts)))
-    more = f" and {len(different) - _NAMED} more {what}" if len(different) > _NAMED else ""
-    return "; ".join(different[:_NAMED]) + more
+def _some(texts: Iterable[str]) -> str:
+    return first_of(list(dict.fromkeys(filter(None, texts))), 6)
 
 
 # By name, which is its anchor: the title, and what says it. Those of rooms come between these and the last.
 _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "recommendation": ("Recommendation", recommendation_section),
     "window": ("A typical window", window_section),
-    "iterations": ("Coupling iterations", iterations_section),
     "scaling": ("Scaling curves", scaling_section),
     "splits": ("Other splits", splits_section),
-    "budget": ("Time against core-hours", budget_section),
     "next": ("What to measure next", next_section),
     "quality": ("Data quality", quality_section),
-    "imbalance": ("Imbalance inside participants", imbalance_section),
 }
-_LAST_SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
-    "launch": ("Launch scripts", launch_section),
-    "provenance": ("Provenance", provenance_section),
-}
-_FOLDED = ("partners", "launch", "provenance")
+_FOLDED = ("partners", "provenance")
 
 
 def build_page(evidence: Evidence) -> Page:
     """Make all sections of a report; what there are no data for is named at the end, with what to set."""
     recommendation, story = evidence.recommendation, evidence.story
-    wanted = {name: (heading, [make]) for name, (heading, make) in _SECTIONS.items()}
-    for name, heading, make in hooks("page_section"):
-        wanted.setdefault(name, (heading, []))[1].append(make)
-    wanted |= {name: (heading, [make]) for name, (heading, make) in _LAST_SECTIONS.items()}
+    of_rooms = {name: (heading, make) for name, heading, make in hooks("page_section")}
+    wanted = {**_SECTIONS, **of_rooms, "provenance": ("Provenance", provenance_section)}
     title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
     if story is not None:
         # What it says comes first: a chain's own decisions know what a change costs, and a recommendation does not.
-        wanted = {story.name: (story.title, [lambda _: story.section()]), **wanted}
+        wanted = {story.name: (story.title, lambda _: story.section()), **wanted}
         title = story.line
     sections: list[Section] = []
     missing: dict[str, list[str]] = {}
-    for name, (heading, makers) in wanted.items():
+    for name, (heading, make) in wanted.items():
         try:
-            blocks = attempted(f"the report's section {name!r}", partial(_blocks, makers, evidence))
+            blocks = attempted(f"the report's section {name!r}", partial(_blocks, make, evidence))
         except Missing as reason:
             missing.setdefault(str(reason), []).append(heading)
             continue
-        text = "This section could not be made; the command that wrote the report says why."
-        sections.append(Section(name, heading, blocks or (Paragraph(text, "missing"),), name in _FOLDED))
+        if blocks is None:
+            text = "This section could not be made; the command that wrote the report says why."
+            blocks = (Paragraph(text, "missing"),)
+        if blocks:
+            sections.append(Section(name, heading, blocks, name in _FOLDED))
     if missing:
         reasons = tuple((", ".join(headings), f"{reason}.") for reason, headings in missing.items())
         sections.insert(-1, Section("missing", "Not in this report", (DefinitionList(reasons),)))
@@ -368,8 +299,8 @@ def build_page(evidence: Evidence) -> Page:
     return Page(title, subtitle, tuple(sections))
 
 
-def _blocks(makers: Iterable[Callable[[Evidence], Iterable[Block]]], evidence: Evidence) -> tuple[Block, ...]:
-    return tuple(block for make in makers for block in make(evidence))
+def _blocks(make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> tuple[Block, ...]:
+    return tuple(make(evidence))
 
 
 def story_page(story: Story, problem: str) -> Page:

@@ -16,39 +16,23 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Page, Paragraph, Section, Table
-from precice_lb.report.style import COLOURS, GREY, GRID
 from precice_lb.rooms import hooks
 from precice_lb.text import json_text, say, visible
 
 if TYPE_CHECKING:
-    from precice_lb.campaign import Event
     from precice_lb.recommend import Recommendation
 
 JSON_NAME = "recommendation.json"
 HTML_NAME = "report.html"
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
-_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
-
-# Colours that depend on whether the page is light or dark, and the CSS variables that stand for them.
-_COLOURS = {
-    "#000000": "var(--ink)",
-    "#ffffff": "var(--paper)",
-    GREY.lower(): "var(--grey)",
-    GRID.lower(): "var(--grid)",
-    **{colour.lower(): f"var(--series-{index})" for index, colour in enumerate(COLOURS)},
-}
-_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
-# Two images of the same colours would have the same name.
-_NO_DRAWING = re.compile(r'<(metadata|style)\b.*?</\1>| id="image\w*"', re.DOTALL)
+# What a drawing says about itself, and a style sheet that would be valid for all of the page.
+_NO_DRAWING = re.compile(r"<(metadata|style)\b.*?</\1>", re.DOTALL)
 _IDS = re.compile(r'\bid="|\burl\(#|\bhref="#')
-_COLOUR = re.compile(r"(?<=: )#[0-9a-f]{6}\b|(?<=\")#[0-9a-f]{6}\b", re.IGNORECASE)
-_FONT = re.compile(r"font: ([^;\"]*?px) [^;\"]*")
 
 Made = TypeVar("Made")
 
@@ -96,59 +80,26 @@ def _line(head: str, text: str, style: str = "") -> Text:
     return Text.assemble((f"{visible(head)}: ", "bold"), (visible(text), style), overflow="fold")
 
 
-class CampaignProgress:
-    """Shows the events of a campaign; use it as a context manager and give it as ``report``."""
-
-    def __init__(self, console: Console) -> None:
-        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        text = TextColumn("{task.description}", markup=False)
-        self._console = console
-        self._bar = Progress(text, *columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("runs", visible=False)
-
-    def __enter__(self) -> CampaignProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.live.stop()
-
-    def __call__(self, event: Event) -> None:
-        """Show one event of the campaign: of runs that end well, the bar and ``campaign.log`` tell."""
-        in_bar = ("run started", "run finished")
-        if event.notable or event.kind not in (in_bar[1:] if self._bar.disable else in_bar):
-            self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
-        if event.kind == "started":
-            self._bar.update(self._task, total=event.total, completed=event.number, visible=True)
-        elif event.kind == "run started" and event.run is not None:
-            split = " + ".join(map(str, event.run.split.values()))
-            self._bar.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
-        elif event.kind == "run finished":
-            self._bar.update(self._task, completed=event.number, description=event.budget)
-
-
 def page_html(page: Page) -> str:
     """Render a page as HTML."""
     # Loaded late: few commands make a page.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    def shown(value: Any) -> Any:
+        """Write out control characters, except in what was escaped or made here, and keep numbers with their %."""
+        plain = isinstance(value, str) and not hasattr(value, "__html__")
+        return visible(value).replace(" %", "\N{NO-BREAK SPACE}%") if plain else value
+
     environment = Environment(
         loader=PackageLoader("precice_lb.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
     return template.render(page=page, groups=_groups, inline_svg=_inline_svg)
-
-
-def _shown(value: Any) -> Any:
-    """Write out control characters and keep numbers with their units, except in what was escaped or made here."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
 
 
 def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
@@ -157,17 +108,10 @@ def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
 
 
 def _inline_svg(chart: Chart) -> str:
-    """Render a chart as an SVG element: ids are its own, colours and fonts those of the page, light or dark."""
-    head, _, body = chart.svg.decode().partition("<svg ")[2].partition(">")
-    width, height = map(float, _SIZE.findall(head)[0])
-    # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
-    body = _IDS.sub(rf"\g<0>{chart.name}-", _NO_DRAWING.sub("", body))
-    body = _COLOUR.sub(lambda colour: _COLOURS.get(colour[0].lower(), colour[0]), body)
-    body = _FONT.sub(r"font: \1 var(--font)", body)
-    # Points become pixels of the page, 96 in an inch; up to a quarter more where there is room.
-    style = f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}"
+    """Return the SVG element of a chart, whose ids are its own in the page."""
+    body = chart.svg.decode().partition("<svg ")[2]
     label = html.escape(visible(chart.caption))
-    return f'<svg viewBox="0 0 {width:g} {height:g}" style="{style}" role="img" aria-label="{label}">{body}'
+    return f'<svg role="img" aria-label="{label}" ' + _IDS.sub(rf"\g<0>{chart.name}-", _NO_DRAWING.sub("", body))
 
 
 def attempted(what: str, make: Callable[[], Made]) -> Made | None:

@@ -1,12 +1,10 @@
-"""What coupled runs spent their time on, per participant and rank: numbers, and these as JSON and CSV."""
+"""What coupled runs spent their time on, per participant and rank: numbers, and these as JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.records import load_imbalance, mean_known
 from precice_lb.dataset.runs import cut_short, missing, unfinished
-from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
 from precice_lb.text import to_jsonable
 
@@ -72,10 +69,8 @@ class ParticipantSummary:
     timing_source: str | None
     # Why mapping and wait were not measured and what to set, and of how many ranks.
     timing_problems: list[dict[str, Any]]
-    # Mean wall time, compute time and wait for partners per window; NaN where not measured. Without outliers: windows
-    # far from their neighbours, per iteration, put back among them, which `recommend` compares predictions with.
+    # Mean wall time, compute time and wait for partners per window; NaN where not measured.
     window_seconds: float
-    window_seconds_without_outliers: float
     compute_seconds: float
     # 1 - compute time / that of the slowest participant; NaN where unknown.
     faster_than_slowest: float
@@ -134,11 +129,6 @@ class ParticipantSummary:
         """Mean seconds per window of each rank in MPI within solve, shape (ranks,); NaN where not known."""
         return self.part.rank_mpi if len(self.part.rank_mpi) else np.full(self.ranks, np.nan)
 
-    @property
-    def section_seconds(self) -> dict[str, Array]:
-        """Mean seconds per window of each rank in each profiling section, shape (ranks,)."""
-        return {name: self.part.rank_sections[name] for name in self.sections}
-
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
@@ -146,11 +136,6 @@ class RunSummary:
 
     run: CoupledRun
     participants: tuple[ParticipantSummary, ...]
-
-    @property
-    def ranks(self) -> int:
-        """Ranks of all participants."""
-        return sum(part.ranks for part in self.participants)
 
     @property
     def lost(self) -> dict[str, float]:
@@ -227,7 +212,6 @@ def _participant(
         timing_source=str(part.metadata.get("timing_source", "")) or None,
         timing_problems=[{"problem": text, "ranks": ranks} for text, ranks in part.timing_problems.items()],
         window_seconds=window,
-        window_seconds_without_outliers=_usual(part.window_seconds[steady], iterations),
         compute_seconds=mean_known(compute),
         faster_than_slowest=1 - mean_known(compute) / slowest,
         wait_seconds=wait,
@@ -271,12 +255,6 @@ def _quantity(seconds: Array, window: float) -> Quantity:
     return Quantity(mean, slowest, float(seconds[slowest]), fastest, float(seconds[fastest]), mean / window)
 
 
-def _usual(seconds: Array, iterations: Array) -> float:
-    known = np.isfinite(seconds)
-    counts = np.maximum(iterations[known], 1.0)
-    return mean_of(seconds[known] / counts)[0] * mean_known(counts)
-
-
 def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
     """Give a summary as JSON-ready values."""
     run = summary.run
@@ -285,7 +263,7 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
         "warmup_windows": run.warmup_windows,
         "seconds_per": run.time.unit,
         "not_compared": run.not_compared or None,
-        "ranks": summary.ranks,
+        "ranks": sum(part.ranks for part in summary.participants),
         "remarks": summary.remarks,
         "imbalance": run.imbalance,
         "core_hours_lost_per_hour": summary.lost,
@@ -302,7 +280,8 @@ def _participant_dict(part: ParticipantSummary, per_rank: bool) -> dict[str, Any
         value = getattr(part, field.name)
         values |= value if field.name == "quantities" else {field.name: value}
     if per_rank:
-        values |= {"per_rank": [*_rank_rows(part)], "sections_per_rank": part.section_seconds}
+        sections = {name: part.part.rank_sections[name] for name in part.sections}
+        values |= {"per_rank": [*_rank_rows(part)], "sections_per_rank": sections}
         values["counts_per_rank"] = part.part.rank_counts
     return values
 
@@ -317,58 +296,3 @@ def _rank_rows(part: ParticipantSummary) -> Iterator[dict[str, Any]]:
     for rank in range(part.ranks):
         values = {name: float(column[rank]) for name, column in columns.items()}
         yield {"rank": rank, "waits_in_the_solver": rank in part.ranks_waiting_in_the_solver, **values}
-
-
-def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured.
-
-    First guesses are of no participant alone: of each predictor, in how many windows and with how many iterations, and
-    what guessing took.
-    """
-    rows: list[dict[str, Any]] = []
-    for summary in runs:
-        for part in summary.participants:
-            head = _head(summary, part) | {"iterations": part.iterations["mean"]}
-            named = part.quantities | ({"advance": part.advance} if "overhead" in part.not_measured else {})
-            named |= {f"advance {name}": quantity for name, quantity in part.advance_by_event.items()}
-            named |= {f"section {name}": quantity for name, quantity in part.sections.items()}
-            rows += [{**head, "quantity": name, **asdict(quantity)} for name, quantity in named.items()]
-            for name, seconds in (("compute", part.compute_seconds), ("window", part.window_seconds)):
-                rows.append({**head, "quantity": name, "mean_seconds": seconds, "share": seconds / part.window_seconds})
-        rows += [
-            {
-                "run": summary.run.name,
-                "ranks": summary.ranks,
-                "windows": predictor.windows,
-                "iterations": predictor.iterations,
-                "quantity": f"first guess {predictor.name}",
-                "mean_seconds": predictor.cost_seconds,
-                "share": predictor.cost_seconds / predictor.window_seconds,
-            }
-            for predictor in summary.run.predictors
-        ]
-    return _text(rows)
-
-
-def rank_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
-    rows = []
-    for run in runs:
-        for part in run.participants:
-            for row in _rank_rows(part):
-                counts = {f"count {name}": count[row["rank"]] for name, count in part.part.rank_counts.items()}
-                rows.append(_head(run, part) | row | counts)
-    return _text(rows)
-
-
-def _head(summary: RunSummary, part: ParticipantSummary) -> dict[str, Any]:
-    return {"run": summary.run.name, "participant": part.participant, "ranks": part.ranks, "windows": part.windows}
-
-
-def _text(rows: Sequence[Mapping[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    # What is not known becomes null, and that an empty cell.
-    writer.writerows(to_jsonable(rows))
-    return buffer.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +23,9 @@ from precice_lb.rooms import hooks
 from precice_lb.text import numbered, plural, visible
 
 _NOT_MEASURED = "not measured"
-_ITERATIONS_NAMED = 6
 # Reasons why waits were not measured.
 _REASONS = 3
-# Outliers that change the mean window by more than this share are told apart, and events that take more of it.
+# Events that take more of the window are named.
 _NOTICEABLE = 0.01
 
 
@@ -156,10 +154,7 @@ def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, 
     yield "load imbalance between participants", between
     for part in participants:
         yield f"load imbalance inside {names[part.participant]}", _inside(part, unit)
-    yield "core-hours lost per hour of run", _lost(summary, names)
-    longest = max(participants, key=lambda part: part.window_seconds)
-    if abs(longest.window_seconds_without_outliers / longest.window_seconds - 1) > _NOTICEABLE:
-        yield "mean window without outliers", unit.text(longest.window_seconds_without_outliers)
+    yield "core-hours lost per hour of run", _lost(summary)
     for run_facts in hooks("run_facts"):
         yield from run_facts(run)
     for part in participants:
@@ -174,14 +169,9 @@ def _participant_notes(part: ParticipantSummary, who: str, unit: SecondsUnit, wa
     ]
     if spent:
         yield f"advance of {who}", f"beside mapping and waits, by preCICE's own events: {', '.join(spent)}"
-    if part.iterations["most"] > 1:
-        yield f"coupling iterations of {who}", _iterations(part.iterations)
-    if part.hidden_wait_seconds > 0:
-        shown = f"{unit.text(part.hidden_wait_seconds)} of it per window"
-        yield (
-            f"wait of {who}",
-            f"{shown} in waitAndSendData: on a shared core, who sends is put aside while others work",
-        )
+    if (most := part.iterations["most"]) > 1:
+        counts = f"mean {part.iterations['mean']:.2f} per window ({part.iterations['least']} to {most})"
+        yield f"coupling iterations of {who}", counts if part.iterations["least"] < most else f"{most} in each window"
     if part.not_measured:
         reason = "the stores were not joined with preCICE's profiling files"
         if not part.windows:
@@ -191,39 +181,18 @@ def _participant_notes(part: ParticipantSummary, who: str, unit: SecondsUnit, wa
         missing = ", ".join(QUANTITIES[name] for name in part.not_measured)
         yield f"{missing} of {who}", f"{_NOT_MEASURED}, since {reason}"
         return
-    if part.timing_source:
-        yield f"mapping and wait of {who}", f"from {part.timing_source}"
     if part.windows_with_measured_wait < part.windows:
         yield f"wait of {who}", f"measured in {part.windows_with_measured_wait} of {part.windows} time windows"
     if part.timing_problems:
         yield f"ranks of {who} without measured wait", _problems(part)
 
 
-def _lost(summary: RunSummary, names: Mapping[str, str]) -> str:
+def _lost(summary: RunSummary) -> str:
     if math.isnan(summary.lost[LOST[0]]):
         return _NOT_MEASURED
-
-    partners, own_ranks = (
-        listed(f"{names[part.participant]} {part.core_hours_lost_per_hour[key]:.2f}" for part in summary.participants)
-        for key in LOST
-    )
     cores = sum(part.layout.cores for part in summary.participants)
-    return (
-        f"{summary.lost[LOST[0]]:.2f} of {cores} to waiting for partners ({partners}); {summary.lost[LOST[1]]:.2f} to "
-        f"waiting for slower ranks of the same participant ({own_ranks})"
-    )
-
-
-def _iterations(iterations: Mapping[str, Any]) -> str:
-    counts = f"{iterations['most']} in each window"
-    if iterations["least"] < iterations["most"]:
-        counts = f"mean {iterations['mean']:.2f} per window ({iterations['least']} to {iterations['most']})"
-    seconds = {number["iteration"]: number["compute_seconds"] for number in iterations["each"]}
-    known = {number: value for number, value in seconds.items() if math.isfinite(value)}
-    unit = seconds_unit(known.values())
-    first = ", ".join(f"#{number} {unit.text(value)}" for number, value in [*known.items()][:_ITERATIONS_NAMED])
-    more = ", …" if len(known) > _ITERATIONS_NAMED else ""
-    return f"{counts}; mean compute time: {first or _NOT_MEASURED}{more}"
+    partners, own_ranks = summary.lost.values()
+    return f"{partners:.2f} of {cores} to waiting for partners, {own_ranks:.2f} to waiting for slower own ranks"
 
 
 def _problems(part: ParticipantSummary) -> str:
@@ -241,11 +210,10 @@ def _inside(part: ParticipantSummary, unit: SecondsUnit) -> str:
     share, silent = percent(part.imbalance), part.ranks_waiting_in_the_solver
     if math.isnan(part.imbalance):
         share = _NOT_MEASURED
-    elif part.imbalance_without_time_in_mpi:
-        waits = f"ranks wait for each other inside solve: {unit.text(float(np.nanmean(part.rank_mpi)))} in the mean"
-        return f"{share} without time in MPI ({waits})"
+    if part.imbalance_without_time_in_mpi:
+        waits = unit.text(float(np.nanmean(part.rank_mpi)))
+        return f"{share} without time in MPI (ranks wait for each other inside solve: {waits} in the mean)"
     if silent:
-        in_all = f" ({len(silent)} in all)" if len(silent) > 8 else ""
-        silent_ranks = f"{numbered(silent)}{in_all} without received data, whose waiting for partners looks like solve"
-        return f"{share} (left out: {silent_ranks})"
+        why = "without received data, whose waiting for partners looks like solve"
+        return f"{share} (left out: {numbered(silent)} {why})"
     return f"{share}, if no rank waits for others inside solve; to find out, record with PRECICE_LB_MPI_TIME=1"

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from campaign_parts.cases import LEAST, draw_case
 from campaign_parts.course import SETS, course_text, courses
-from campaign_parts.report import as_json, as_text
-from campaign_parts.simulate import fixed_splits, simulate
 from regret_parts.families import FAMILIES
-from regret_parts.readings import draw_pair
 
 
 @pytest.mark.parametrize("participants", [2, 3])
@@ -28,42 +25,6 @@ def test_the_best_split_is_that_of_brute_force(participants: int) -> None:
 
 
 SLOW = pytest.mark.slow("many decisions on published curves")
-
-
-def test_pairs_are_those_of_the_regret_benchmark_and_runs_have_the_stated_noise() -> None:
-    case = draw_case(FAMILIES[1], 2, 64, (0.02, 0.1), 1, 4)
-    assert case.solvers[1].work == draw_pair(FAMILIES[1], 1, 4).solvers[1].work
-    split = {"A": 20, "B": 44}
-    errors = np.array([list(case.run(split, number).values()) for number in range(60)])
-    errors = errors / [float(s(np.array([float(p)]))[0]) for s, p in zip(case.solvers, split.values(), strict=True)] - 1
-    assert np.std(errors, axis=0) == pytest.approx([0.02, 0.1], rel=0.35)
-    assert case.run(split, 3) == case.run(split, 3)
-    assert draw_case(FAMILIES[0], 4, 64, (0.02, 0.1), 1, 0).noise == (0.02, 0.1, 0.02, 0.1)
-
-
-def test_fixed_splits_are_the_stated_ones() -> None:
-    case = draw_case(FAMILIES[0], 2, 128, (0.05,), 1, 0)
-    assert [split["A"] for split in fixed_splits(case, 5)] == [8, 32, 64, 96, 120]
-    three = draw_case(FAMILIES[0], 3, 128, (0.05,), 1, 0)
-    assert all(sum(split.values()) == 128 for split in fixed_splits(three, 5))
-
-
-@pytest.mark.slow("statistics")
-def test_campaigns_are_told_apart() -> None:
-    result = simulate(2, 32, cases=2, noise=(0.05,), runs=5, equal_cost=True, seed=2, jobs=1)
-    data = as_json(result)
-    assert data["cases"] == 6
-    assert set(data["contestants"]) == {"adaptive", "fixed", "equal cost"}
-    for name, row in data["contestants"].items():
-        assert 0 <= row["regret_percent"]["mean"] < 10
-        assert 0 < row["stated_percent"] < 10
-        assert name in as_text(result)
-    adaptive, fixed, equal = (data["contestants"][name] for name in ("adaptive", "fixed", "equal cost"))
-    assert adaptive["runs"] == fixed["runs"] == 5
-    # Splits far from the best one take long.
-    assert adaptive["core_hours"] < 0.8 * fixed["core_hours"]
-    assert equal["core_hours"] <= fixed["core_hours"]
-    assert equal["runs"] > 5
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from regret_parts.curves import INSIDE, Placed, draw_curve_pair, load_curves
+from regret_parts.curves import load_curves
 from regret_parts.decide import Split, regret
-from regret_parts.settings import SETTINGS
 from regret_parts.unseen import PULSE
 
-from precice_lb.exceptions import ModelError
-from precice_lb.models import make_learner
 from precice_lb.recommend import recommend_split
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,49 +95,3 @@ def test_the_curves_of_the_benchmark_are_what_they_are_said_to_be() -> None:
     assert {(row["source"], row["curve"]) for row in rows} == {(curve.source, curve.name) for curve in curves}
     assert all(row["code"] and row["reference"] for row in rows)
     assert max(curve.ranks[-1] for curve in curves) >= 10_000
-
-
-def test_pairs_of_curves_have_a_truth_wherever_they_are_looked_at() -> None:
-    curves = load_curves()
-    for index in range(60):
-        pair = draw_curve_pair(curves, 3, index, 0.0)
-        assert pair.curves[0].source != pair.curves[1].source
-        for solver, seconds in zip(pair.solvers, pair.seconds, strict=True):
-            np.testing.assert_allclose(solver(pair.ranks), seconds)
-            assert np.isfinite(solver(np.array([pair.start, pair.start * pair.span * INSIDE]))).all()
-        for share in (1, 2, 3):
-            budget = int(share * pair.ranks[-1])
-            low, high = pair.bounds(budget)
-            assert pair.start <= low <= budget / 2
-            assert low + high == budget
-            assert all(np.isfinite(solver(np.array([low, high]))).all() for solver in pair.solvers)
-            assert pair.bounds(budget, free=True) == (np.ceil(pair.start), high)
-
-
-def test_pairs_are_read_where_asked() -> None:
-    curves = load_curves()
-    for index in range(20):
-        half, quarter, once = (
-            draw_curve_pair(curves, 3, index, 0.0, readings, share)
-            for readings, share in ((5, 0.5), (5, 0.25), (1, 0.5))
-        )
-        assert half.curves == quarter.curves == once.curves
-        assert quarter.ranks[-1] == pytest.approx(half.ranks[-1] / 2, abs=1)
-        assert once.ranks == half.ranks[-1]
-
-
-def test_a_curve_goes_through_its_points() -> None:
-    curve = load_curves()[0]
-    placed = Placed(curve, 0.0, 2 * curve.ranks[0])
-    np.testing.assert_allclose(placed(2 * curve.ranks), curve.seconds)
-    assert np.isnan(placed(np.array([curve.ranks[0], 3 * curve.ranks[-1]]))).all()
-
-
-def test_settings_of_the_prior_change_what_is_learned() -> None:
-    ranks, seconds = np.array([8.0, 16, 32, 64, 128]), np.array([10.0, 5.2, 2.7, 1.5, 0.9])
-    before = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
-    for name, setting in SETTINGS.items():
-        model = make_learner("bayes", prior=setting).fit(ranks, seconds)
-        assert (model.predict([512])[0] == before) == (name == "default")
-    with pytest.raises(ModelError, match=r"constants of the prior out of level_sd, .*, found 'no_such'"):
-        make_learner("bayes", prior={"no_such": 1.0}).fit(ranks, seconds)

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from real_campaign import Truth, all_splits, as_text, main, truth_of
+from real_campaign import Truth, all_splits, as_text
 
 from precice_lb.campaign import read_study
 
 ROOT = Path(__file__).parents[2]
-STUDY = """
-[case]
-directory = "{case}"
-[runs]
-windows = 4
-warmup_windows = 1
-maximum = 3
-[machine]
-ranks = 3
-[launcher]
-name = "mpiexec"
-oversubscribe = true
-[case.environment]
-PRECICE_LB_BACKEND = "embedded"
-[[participants]]
-name = "Left"
-directory = "left-python"
-command = "python -m precice_lb run ../solver-python/plate.py Left"
-[[participants]]
-name = "Right"
-directory = "right-python"
-command = "python -m precice_lb run ../solver-python/plate.py Right"
-"""
 
 
 def test_all_splits_of_every_total() -> None:
@@ -59,25 +35,3 @@ def test_regret_is_against_the_best_measured_split() -> None:
     assert "| 1 + 2 | recommended | 3.3 s | 10.0% | 3 s (-9.1%) |" in lines
     assert "| 2 + 2 | equal | not measured | | 2 s |" in lines
     assert lines[-1].startswith("3 splits measured with 2 core-hours, campaign 0.5 core-hours (25.0%)")
-
-
-def test_windows_have_the_iterations_of_the_recommendation() -> None:
-    runs = [SimpleNamespace(split={"A": 2, "B": 1}, window_seconds={"A": 3.0, "B": 3.1}, compute_seconds={"A": 2.0})]
-    table = SimpleNamespace(runs=runs, samples=dict.fromkeys("AB"), iterations={"A": 4.0, "B": 4.0})
-    spent = [SimpleNamespace(seconds=1800.0, split={"A": 2, "B": 1})]
-    truth = truth_of([SimpleNamespace(measurements=lambda: table, runs=spent)], {"A": 8.0, "B": 8.0})
-    assert truth.windows == {(2, 1): [pytest.approx(6.2)]}
-    assert truth.compute == {"A": {2: [pytest.approx(4.0)]}}
-    assert truth.core_hours == pytest.approx(1.5)
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a dozen runs of real solvers")
-def test_a_small_case_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study = tmp_path / "plate.toml"
-    study.write_text(STUDY.format(case=ROOT / "tutorials" / "adapt-your-solver"))
-    main([str(study), "--directory", str(tmp_path / "runs"), "--repeats", "1"])
-    said = capsys.readouterr().out
-    assert "3 splits measured" in said
-    assert "best of all measured" in said
-    assert "| Left | 1: " in said

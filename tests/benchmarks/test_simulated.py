@@ -8,12 +8,11 @@ import math
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import simulated
 from regret_parts.decide import decide
 from simulated_parts.curves import COUPLED, CURVES, draw_pair, load_curves
-from simulated_parts.simulate import CLUSTERS, JUDGED, PAIRS, SELECTORS, SOLVERS, Simulator, rank_counts
+from simulated_parts.simulate import CLUSTERS, PAIRS, SELECTORS, SOLVERS, Simulator, rank_counts
 
 CORES = [cluster.cores for cluster in CLUSTERS]
 
@@ -34,38 +33,6 @@ def test_every_solver_was_simulated_on_every_cluster_at_every_rank_count_listed(
     for curve in curves:
         assert curve.ranks.tolist() == rank_counts(curve.cores_per_node)
         assert 150 < len(curve.ranks) < 220
-
-
-@pytest.mark.parametrize("name", ["cg-256", "shallow-2400", "multigrid-256"])
-def test_memory_saturates_within_a_node_and_every_node_brings_more(name: str) -> None:
-    for curve in (curve for curve in load_curves() if curve.name == name):
-        cores, seconds = curve.cores_per_node, dict(zip(curve.ranks.astype(int), curve.seconds, strict=True))
-        assert seconds[cores // 4] < 0.3 * seconds[1]
-        assert abs(math.log(seconds[cores] / seconds[cores // 2]) / math.log(2)) < 0.1
-        assert math.log(seconds[4 * cores] / seconds[cores]) / math.log(4) < -0.9
-
-
-def test_pairs_are_of_one_cluster_and_read_up_to_half_of_the_budget() -> None:
-    curves = load_curves()
-    clusters = set()
-    for index in range(10):
-        pair = draw_pair(curves, 128, 1, 1, index, 0.0, 5)
-        once = draw_pair(curves, 128, 1, 1, index, 0.0, 1)
-        fours = draw_pair(curves, 16, 4, 1, index, 0.0, 5)
-        clusters.add(pair.cores_per_node)
-        assert pair.ranks.tolist() == [4, 8, 16, 32, 64]
-        assert once.ranks.tolist() == [64]
-        assert (4 * fours.ranks).tolist() == [4, 8, 12, 20, 32]
-        # Whatever they are scaled by, and counted in.
-        for whole, part in zip(pair.solvers, fours.solvers, strict=True):
-            np.testing.assert_allclose(
-                part(np.array([8.0])) / part(np.array([2.0])), whole(np.array([32.0])) / whole(np.array([8.0]))
-            )
-        for solver, seconds in zip(pair.solvers, pair.seconds, strict=True):
-            np.testing.assert_allclose(solver(pair.ranks), seconds)
-            assert np.isfinite(solver(np.arange(2.0, JUDGED))).all()
-        np.testing.assert_allclose(once.seconds[:, -1], pair.seconds[:, -1])
-    assert clusters == set(CORES)
 
 
 def test_a_learner_is_told_of_the_machine() -> None:

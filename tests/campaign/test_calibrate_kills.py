@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from calibrate_helpers import (
     COPIES,
+    DRIVER,
     alive,
     changed,
     finished_runs,
@@ -34,13 +35,6 @@ from precice_lb.campaign.state import RunRecord
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 LAWS = {"Left": CostLaw(0.0, 1.8, 0.09, 0.006), "Right": CostLaw(0.0, 0.6, 0.05, 0.006)}
-
-DRIVER = """\
-import sys
-from pathlib import Path
-from precice_lb.campaign import read_study, run_campaign
-run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))
-"""
 
 
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import (
@@ -72,29 +74,30 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
 
 
 class EarlierLauncher(Launcher):
-    """As before keys were parameters."""
+    """As before keys were fields."""
 
     def __init__(self, options: object, directory: Path = Path()) -> None:
         super().__init__()
 
 
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
     class RanksAlone(Launcher):
         """Knows nothing of threads."""
 
         def command(self, plan: RunPlan, task: Task) -> list[str]:
             return []
 
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
     monkeypatch.setattr(type(LAUNCHERS), "__contains__", lambda self, name: name == "ranks-alone" or name in [*self])
     write_case(tmp_path)
     with pytest.raises(StudyError, match="launcher ranks-alone, which only knows ranks: use mpiexec, srun"):
         read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right=FREE))
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", EarlierLauncher)
-    expected = r"EarlierLauncher: expected keyword-only parameters, .* found options, directory; upda"
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: EarlierLauncher))
+    expected = r"expected a dataclass derived from precice_lb.campaign.Launcher, found .*EarlierLauncher'>; repair or"
     with pytest.raises(StudyError, match=expected):
         read_study(write_study(tmp_path, launcher='name = "ranks-alone"'))
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
     # Fixed ranks are no threads.
     assert read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right="ranks = 2")).layouts
 

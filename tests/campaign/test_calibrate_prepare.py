@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, quiet, run_of, write_case, write_study
-from rich.console import Console
+from calibrate_helpers import SOLVER, quiet, write_case, write_study
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import run_finished, run_started
-from precice_lb.campaign.prepare import copy_tree
+from precice_lb.campaign.prepare import copy_tree, entries_of
 from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.report.render import CampaignProgress
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -98,7 +93,7 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "case" / "inside").mkdir(parents=True)
     (tmp_path / "case" / "inside" / "file").write_text("x")
     (tmp_path / "case" / "inside").chmod(0o555)
-    copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
+    copy_tree(tmp_path / "case", tmp_path / "copy", entries_of(tmp_path / "case"))
     assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
     (tmp_path / "case" / "inside").chmod(0o755)
 
@@ -157,17 +152,3 @@ def test_runs_begin_in_the_developed_state_that_the_study_names(tmp_path: Path) 
     shutil.rmtree(tmp_path / "developed")
     with pytest.raises(StudyError, match=r"case\.restart: no such directory: .*developed"):
         read_study(path)
-
-
-def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used() -> None:
-    screen = io.StringIO()
-    with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
-        progress(Event("started", "calibration in here", total=2))
-        run = run_of(1, {"A": 3, "B": 1}, seconds=1.0)
-        progress(run_started(1, 2, run))
-        progress(run_finished(1, 2, run, "1 left, 2 of 9 core-hours used"))
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
-    assert "calibration in" in text
-    # Of a run that ends well the bar tells.
-    assert "run 1 of 2: finished" not in text
-    assert re.search(r"1 left, 2 of 9 core-hours used .*1/2", text)

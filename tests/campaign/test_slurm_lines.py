@@ -93,14 +93,6 @@ def test_the_steps_of_an_allocation(
     assert steps(*tasks, **keys) == expected
 
 
-def test_gpus_are_a_component_where_the_allocation_has_several(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_HET_SIZE", "2")
-    tasks = [task_of("A", options=("--gpus-per-task=1",)), task_of("B")]
-    assert [line.split()[1] for line in steps(*tasks)] == ["--het-group=0", "--het-group=1"]
-    with pytest.raises(CalibrationError, match=r"this heterogeneous allocation has 2 components: give each"):
-        steps(task_of("A"), task_of("B"))
-
-
 def test_a_run_that_does_not_fit_into_the_allocation(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
@@ -108,12 +100,15 @@ def test_a_run_that_does_not_fit_into_the_allocation(slurm: Path, monkeypatch: p
     for tasks, expected in (
         ([task_of("A", 9), task_of("B", 4)], "at most 12 cores for all ranks and their threads, found 13"),
         (own_nodes(A=8, B=4), "3 nodes are needed.*the allocation has 2"),
-        ([task_of("A", options=("--mem=1G",)), task_of("B")], "allocation of as many components, this one has 1"),
+        ([task_of("A", options=("--mem=1G",)), task_of("B")], "expected options for GPUs alone in an allocation"),
     ):
         with pytest.raises(CalibrationError, match=expected):
             steps(*tasks)
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    with pytest.raises(CalibrationError, match=r"this process is in a heterogeneous one: .*use the launcher slurm"):
+        launcher_of("srun")
     monkeypatch.delenv("SLURM_JOB_ID")
-    with pytest.raises(CalibrationError, match=r"srun needs a Slurm allocation.*use the launcher slurm"):
+    with pytest.raises(CalibrationError, match=r"srun needs a Slurm allocation .* in none"):
         launcher_of("srun")
     monkeypatch.setenv("PATH", "")
     for name in ("srun", "slurm"):
@@ -218,25 +213,28 @@ def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, mo
     for name in "AB":
         (tmp_path / "asked").unlink(missing_ok=True)
         outcome = launcher.run(plan_of(tmp_path, task_of(name, directory=tmp_path)), lambda job: None)
-        assert outcome.error == "Slurm's job 4711 ended as CANCELLED"
-    assert told == [
-        "Slurm's job 4711 waits and does not start by itself: PartitionTimeLimit; change the options of the job, or "
-        "ask the site"
-    ]
+        assert outcome.error == "job 4711 ended as CANCELLED"
+    why = "PartitionTimeLimit; change the options of the job, or ask the site"
+    assert told == [f"job 4711 waits and does not start by itself: {why}"]
 
 
 @pytest.mark.parametrize(
-    ("reason", "never"),
+    ("line", "stuck"),
     [
-        *((reason, True) for reason in ("PartitionInactive", "BadConstraints", "QOSMaxCpuPerJobLimit", "JobHeldUser")),
-        *((reason, False) for reason in ("None", "Priority", "QOSMaxJobsPerUserLimit", "Dependency")),
+        ("PENDING PartitionInactive", True),
+        ("PENDING BadConstraints", True),
+        ("PENDING QOSMaxCpuPerJobLimit", True),
+        ("PENDING JobHeldUser", True),
+        ("PENDING QOSMaxJobsPerUserLimit", False),
+        ("PENDING Dependency", False),
+        ("RUNNING BadConstraints", False),
     ],
 )
-def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, reason: str, never: bool) -> None:
+def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, line: str, stuck: bool) -> None:
     scheduler = launcher_of("slurm").scheduler
-    for state, why in (("PENDING", reason if never else None), ("RUNNING", None)):
-        answer(slurm, "squeue", f"echo '{state} {reason}'")
-        assert (scheduler.poll("1"), scheduler.why_never("1")) == ([state], why)
+    answer(slurm, "squeue", f"echo '{line}'")
+    state, _, reason = line.partition(" ")
+    assert (scheduler.poll("1"), scheduler.stuck) == ([state], reason if stuck else None)
 
 
 def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: Path, slurm: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case:
         f"#!/bin/bash\n#SBATCH --output={log}\n#SBATCH --ntasks=4 --nodes=1 --threads-per-core=1\n"
         "srun --ntasks=1 --exact --mem=0 sleep 100 &\n"
         'while [ -z "$(squeue --steps --noheader --format=%j | grep sleep)" ]; do sleep 0.1; done\n'
-        f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --arguments=--immediate=2 "
+        f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --set launcher.arguments=\"['--immediate=2']\" "
         f"{' '.join(commands(2, 2))}\n"
         'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")"\nkill %1\n'
     )

@@ -243,7 +243,7 @@ def test_a_split_that_preCICE_refuses_is_not_launched(
 ) -> None:
     study = _two_levels(tmp_path)
     monkeypatch.chdir(tmp_path / "case")
-    solvers = ("--write", "scripts", "--oversubscribe", "--", "python", "solver.py", ":", "python", "solver.py")
+    solvers = ("--write", "scripts", "--", "python", "solver.py", ":", "python", "solver.py")
     said = refused(capsys, "launch", "--split", "Left=2,Right=1", *solvers)
     assert "--split: expected at least 2 ranks of Right, found 1, with which preCICE refuses to start" in said
     said = refused(capsys, "launch", "--split", "Left=2,Right=1x4", *solvers)

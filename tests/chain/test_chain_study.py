@@ -12,8 +12,8 @@ from segment_helpers import CHAIN
 from precice_lb.campaign import Study, read_study
 from precice_lb.case import parse_configuration
 from precice_lb.chain.document import Segment
-from precice_lb.chain.next import forgotten_state
 from precice_lb.chain.segments import ChainWindows
+from precice_lb.chain.steps import forgotten_state
 from precice_lb.exceptions import StudyError
 
 SECOND_SCHEME = """\
@@ -83,15 +83,14 @@ def test_a_start_time_is_written_without_rounding(tmp_path: Path, size: str, win
     assert ChainWindows(study).start_time(window) == expected
 
 
-def test_windows_that_a_participant_sizes_have_no_start_time(tmp_path: Path) -> None:
-    from_first = (('<time-window-size value="1" />', '<time-window-size method="first-participant" />'),)
-    edits = (*from_first, ("coupling-scheme:parallel", "coupling-scheme:serial"))
-    assert ChainWindows(study_of(tmp_path, edits=edits)).total == 12
-    with pytest.raises(StudyError, match=r"expected a configuration with a time-window-size for {start_time}"):
-        ChainWindows(study_of(tmp_path / "used", left='prepare = ["true {start_time}"]', edits=edits))
-    limit = (('<max-time-windows value="1000" />', '<max-time value="10" />'),)
+def test_what_has_no_end_or_no_size_of_windows_is_no_chain(tmp_path: Path) -> None:
+    from_first = ('<time-window-size value="1" />', '<time-window-size method="first-participant" />')
+    edits = (from_first, ("coupling-scheme:parallel", "coupling-scheme:serial"))
+    with pytest.raises(StudyError, match="expected a configuration with a time-window-size, found one whose windows"):
+        ChainWindows(study_of(tmp_path / "unknown", edits=edits))
+    limit = ('<max-time-windows value="1000" />', '<max-time value="10" />')
     with pytest.raises(StudyError, match=r"chain\.total: expected the number of time windows of the whole chain"):
-        ChainWindows(study_of(tmp_path / "endless", CHAIN.replace("total = 12\n", ""), edits=(*edits, *limit)))
+        ChainWindows(study_of(tmp_path / "endless", CHAIN.replace("total = 12\n", ""), edits=(*edits, limit)))
 
 
 def segment(split: dict[str, int], windows: int, seconds: float, border: float = 0.0) -> Segment:

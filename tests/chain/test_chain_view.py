@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from chain_view_helpers import chain_of
+from chain_helpers import chain_of
 from report_helpers import HOSTILE, refused
 from rich.console import Console
 from store_helpers import row, write_store
 
 from precice_lb.chain.document import CHAIN_FILE, ChainDocument
-from precice_lb.chain.view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section, story_of
+from precice_lb.chain.view import story_of
 from precice_lb.cli import main
 from precice_lb.report.blocks import Chart, Table
 from precice_lb.report.page import story_page
@@ -48,9 +48,10 @@ def screen(blocks: Sequence[object], width: int = 80) -> str:
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
-    page = story_page(story_of(chain), "too few runs")
+    story = story_of(chain)
+    page = story_page(story, "too few runs")
     assert any(isinstance(block, Chart) for block in page.sections[0].blocks) == bool(chain.segments)
-    text = screen(chain_blocks(chain), 120)
+    text = screen(story.blocks(), 120)
     assert "\x1b" not in text
     for shown in (page_html(page).replace("\xa0", " "), text):
         assert f"{len(chain.segments)} segment" in shown
@@ -58,8 +59,8 @@ def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
     if chain.next is not None:
         assert f"segment {len(chain.segments) + 1} at Inner 8 + Outer 8 ranks (move): moves since it pays" in text
     assert ("The chain has stopped: segment 5" in text.replace("\n", " ")) == (chain.problem is not None)
-    assert len(chain_line(chain)) < 80
-    assert len(screen(chain_progress(chain))) < 2000
+    assert len(story.line) < 80
+    assert len(screen(story.progress())) < 2000
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
@@ -70,12 +71,12 @@ def test_what_was_not_measured_is_a_dash() -> None:
         border_seconds=math.nan,
         wait_share={"Inner": math.nan, "Outer": 0.5},
     )
-    chain = dataclasses.replace(chain, segments=[unknown, *chain.segments[1:]])
-    table, _ = (block for block in chain_blocks(chain) if isinstance(block, Table))
+    story = story_of(dataclasses.replace(chain, segments=[unknown, *chain.segments[1:]]))
+    table, _ = (block for block in story.blocks() if isinstance(block, Table))
     assert table.rows[0][3:6] == ("–", "– + 50", "–")
-    assert "nan" not in screen(chain_blocks(chain), 200).lower()
-    assert chain_chart(chain).svg
-    assert list(chain_section(dataclasses.replace(chain, segments=[unknown], windows_done=10)))
+    assert "nan" not in screen(story.blocks(), 200).lower()
+    alone = story_of(dataclasses.replace(chain, segments=[unknown], windows_done=10))
+    assert all(block.svg for one in (story, alone) for block in one.section() if isinstance(block, Chart))
 
 
 @pytest.mark.parametrize("command", ["report", "summary"])

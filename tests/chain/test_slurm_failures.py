@@ -28,7 +28,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """A Slurm that fails when it is told to, and is asked again at once."""
     monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
-    monkeypatch.setattr("precice_lb.campaign.schedulers.slurm._RETRY_SECONDS", (0.1, 1.0))
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
 
@@ -75,7 +74,7 @@ def test_a_run_that_is_cancelled_says_nothing_of_its_split(tmp_path: Path, slurm
     result = campaign(tmp_path, FIRST.replace("{}", CANCELS))
     assert [run.outcome for run in result.runs] == ["lost", "finished", "finished"], [run.error for run in result.runs]
     lost, again, _ = result.runs
-    error = "Slurm's job 1 ended as CANCELLED"
+    error = "job 1 ended as CANCELLED"
     assert (lost.split, lost.error, lost.blamed, lost.reasons) == (again.split, error, [], [])
     assert result.failed_splits == ()
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
@@ -113,7 +112,7 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
     state.write_text(state.read_text().replace('"job": "1"', '"job": null'))
     slurm.set("away", "3")
     done = following(study)
-    assert "waits or runs as Slurm's job 1: its last line goes on" in done.stderr
+    assert "waits or runs as job 1: its last line goes on" in done.stderr
     assert slurm.states() == ["PENDING"]
     (slurm.root / "held").unlink()
     wait_until(lambda: page(tmp_path / "study-chain")["windows_done"] == 4)

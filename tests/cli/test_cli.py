@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from report_helpers import (
     configuration,
     falling,
     precice_lb,
+    recommended,
     refused,
     write_campaign,
     write_csv,
@@ -64,29 +64,9 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["recommendation.json"]
 
 
-def test_summary_of_stores_loads_no_more_than_it_needs(stores: Path) -> None:
-    code = (
-        "import sys; from precice_lb.cli import main; assert main(['summary', sys.argv[1]]) == 0;"
-        "heavy = {'scipy', 'sklearn', 'pandas', 'matplotlib', 'jinja2', 'mpi4py', 'psutil'} & set(sys.modules);"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code, str(stores)], check=True)
-
-
-def test_a_decision_that_takes_long_says_what_is_going_on(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["recommend", str(table), "--ranks", "12"]) == 0
-    assert "still deciding" not in capsys.readouterr().err
-    monkeypatch.setattr("precice_lb.cli.case._SLOW_S", 0.0)
-    assert main(["recommend", str(table), "--ranks", "12"]) == 0
-    assert "still deciding among splits of 2 participants" in capsys.readouterr().err
-
-
 def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def split(*arguments: str) -> dict[str, int]:
-        assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
-        return dict(json.loads(capsys.readouterr().out)["split"])
+        return dict(recommended(capsys, table, "--ranks", "24", *arguments)["split"])
 
     free = split()
     assert free["Inner"] > free["Outer"]
@@ -97,28 +77,13 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
     assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
 
 
-def test_traces_of_recorded_runs_take_the_place_of_the_configuration(
-    stores: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def values(*arguments: str | Path) -> dict[str, Any]:
-        assert main(["recommend", *map(str, arguments), "--ranks", "12", "--format", "json"]) == 0
-        return dict(json.loads(capsys.readouterr().out))
-
-    configured, traced = values(stores), values(stores, "--coupling", "traces")
-    # Runs of four windows: the second one is a cycle, and the last one none like the others.
-    assert traced["schedule"].startswith("as traced in 4 runs: Inner, Outer (measured cycles 1 times the modelled")
-    assert traced["split"] == configured["split"]
-    assert traced["window_seconds"] == pytest.approx(configured["window_seconds"], rel=0.02)
-
-
 def test_windows_of_another_coupling_are_not_held_against_a_prediction(
     stores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def recommended(*coupling: str) -> dict[str, Any]:
-        assert main(["recommend", str(stores), "--ranks", "12", "--format", "json", *coupling]) == 0
-        return dict(json.loads(capsys.readouterr().out))
-
-    recorded, same, serial = recommended(), recommended("--coupling", "parallel"), recommended("--coupling", "serial")
+    recorded, same, serial = (
+        recommended(capsys, stores, "--ranks", "12", *coupling)
+        for coupling in ([], ["--coupling", "parallel"], ["--coupling", "serial"])
+    )
     assert same["split"] == recorded["split"]
     assert same["comparisons"] == recorded["comparisons"] != []
     text = "The runs were coupled in another way than is asked for: their windows are not compared with predictions."
@@ -161,37 +126,11 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
     assert "found 'size'" in refused(capsys, *arguments, "--set", "case.parameter.size=3")
 
 
-def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
-        "learner=pmnf",
-        *(f"learner_parameters.{text}" for text in ("ridge=1e-6", "folds=2", "n_terms=1")),
-    ]
-    arguments = [word for text in given for word in ("--set", f"recommend.{text}")]
-    assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
-    values = json.loads(capsys.readouterr().out)
-    assert values["learner"].startswith("pmnf")
-    assert values["window_seconds"] == pytest.approx(0.01 + 2.0 / values["split"]["Inner"], rel=0.02)
-
-
 def test_a_terminal_that_cannot_show_a_name_still_gets_the_table(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "times.csv", {"内部": falling(1.0), "外部": falling(2.0)})
     done = precice_lb("recommend", path, "--ranks", 12, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert r"\u5185\u90e8" in done.stdout
-
-
-def test_merged_stores_say_what_their_parts_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs, merged = tmp_path / "runs", tmp_path / "merged"
-    write_campaign(runs, SPLITS[:2])
-    assert main(["summary", str(runs), "--format", "json", "--per-rank"]) == 0
-    before = capsys.readouterr().out
-    assert main(["export", str(runs), "--merged", "--output", str(merged)]) == 0
-    written = sorted(merged.rglob("*.h5"))
-    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
-    assert len(written) == 4
-    assert main(["summary", str(merged), "--format", "json", "--per-rank"]) == 0
-    assert capsys.readouterr().out == before
-    assert "--output" in refused(capsys, "export", runs, "--merged", "--output", merged)
 
 
 def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
@@ -202,23 +141,9 @@ def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
     both = tmp_path / "both.csv"
     assert main(["import", "csv", str(one), str(two), "--output", str(both)]) == 0
     assert capsys.readouterr().out == f"wrote {both}: 10 samples of Inner, Outer\n"
-    assert main(["recommend", str(both), "--ranks", "24", "--format", "json"]) == 0
-    joined = json.loads(capsys.readouterr().out)
-    assert main(["recommend", str(one), str(two), "--ranks", "24", "--format", "json"]) == 0
-    assert joined["split"] == json.loads(capsys.readouterr().out)["split"]
+    joined, apart = (recommended(capsys, *paths, "--ranks", "24") for paths in ([both], [one, two]))
+    assert joined["split"] == apart["split"]
     assert "expected the name of a new file" in refused(capsys, "import", "csv", one, "--output", both)
-
-
-def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
-    code = (
-        "import sys; from precice_lb.cli import main; main(['--help']);"
-        "heavy = {'matplotlib', 'sklearn', 'scipy', 'mpi4py', 'pandas'} & set(sys.modules);"
-        "sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    for command in ("run", "summary", "export", "import", "calibrate", "recommend", "demo"):
-        assert f" {command} " in done.stdout
 
 
 def test_commands_load_no_library_that_they_do_not_use(tmp_path: Path) -> None:
@@ -226,7 +151,7 @@ def test_commands_load_no_library_that_they_do_not_use(tmp_path: Path) -> None:
     stores = str(pulse / "runs" / "003-Inner3-Outer3" / "stores")
     code = (
         "import sys; from precice_lb.cli import main;"
-        f"done = [main(['summary', {stores!r}]), main(['watch', {stores!r}, '--once']),"
+        f"done = [main(['--help']), main(['summary', {stores!r}]), main(['watch', {stores!r}, '--once']),"
         f" main(['recommend', {str(pulse)!r}, '--ranks', '6'])];"
         "heavy = {'matplotlib', 'sklearn', 'joblib', 'mpi4py', 'pandas', 'jinja2'} & set(sys.modules);"
         "sys.exit(str((done, heavy)) if any(done) or heavy else 0)"
@@ -249,14 +174,6 @@ def test_refusals_are_one_line_and_exit_code_2_and_the_traceback_is_there_on_req
 def test_stores_of_two_cases_are_refused(stores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_campaign(tmp_path, SPLITS[:2], text=configuration(window=0.2))
     assert "one case" in refused(capsys, "recommend", stores, tmp_path, "--ranks", "12")
-
-
-def test_a_configuration_of_other_participants_is_refused(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = tmp_path / "other.xml"
-    other.write_text(configuration().replace("Inner", "Left"))
-    assert "Left" in refused(capsys, "recommend", table, "--ranks", "12", "--coupling", other)
 
 
 def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, table: Path) -> None:
@@ -296,10 +213,10 @@ def test_the_demo_runs_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With an editable installation the study is found in the source tree, which is no place for results."""
-    given: list[Path] = []
+    places: list[Path] = []
 
     def recommended(study: Study, directory: Path, **_: object) -> None:
-        given.append(directory.resolve())
+        places.append(directory.resolve())
         directory.mkdir()
         (directory / "recommendation.json").write_text('{"total_ranks": 16, "split": {"Inner": 11, "Outer": 5}}')
 
@@ -307,7 +224,7 @@ def test_the_demo_runs_in_the_current_directory(
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     assert main(["demo", "--directory", "there"]) == 0
-    assert given == [tmp_path / "demo", tmp_path / "there"]
+    assert places == [tmp_path / "demo", tmp_path / "there"]
     # By hand: the law gives Inner 0.2025 s on 12 ranks and 0.2165 s on 11, and Outer less.
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "By the law of the emulated load the best split is Inner 12, Outer 4 ranks: 0.2025 s per window.",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-import inspect
 import re
 import shlex
 import shutil
@@ -22,7 +20,6 @@ from store_helpers import row, write_store
 from precice_lb.cli import add_readers, app, main
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "tests" / "data" / "schroeder2019.csv"
 PAGE = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
 
 
@@ -131,19 +128,6 @@ def test_bash_completes_commands_options_and_values(tmp_path: Path, capsys: pyte
     assert complete(script, "precice-lb", "export", "--once", "--format", "p") == ["perfetto"]
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_scripts_with_every_command(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["completion", shell]) == 0
-    text = capsys.readouterr().out
-    for words in COMMANDS:
-        assert words[-1] in text
-    if shutil.which(shell) is not None:
-        (tmp_path / "script").write_text(text)
-        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
-
-
 # --- Python --------------------------------------------------------------------------------------------------------
 
 
@@ -155,42 +139,6 @@ def test_every_command_has_functions_in_python() -> None:
             module, _, attribute = name.rpartition(".")
             if attribute != "Participant":
                 assert callable(getattr(importlib.import_module(module), attribute)), name
-
-
-def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
-    from precice_lb import recommend_split, watch_run
-    from precice_lb.case.machine import Demands, MachineSection
-    from precice_lb.case.sections import BoundsSection, RunsSection
-    from precice_lb.cli.commands import recommend
-    from precice_lb.recommend import Machine
-    from precice_lb.watch.command import watch
-
-    on_the_line = set(inspect.signature(watch).parameters)
-    assert set(inspect.signature(watch_run).parameters) <= on_the_line
-    in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
-    options = {*inspect.signature(recommend).parameters, *_fields(recommend), "parameter"}
-    options |= {*BoundsSection.model_fields, *RunsSection.model_fields}
-    # Data and budget are the sources and the ranks; failed splits are no texts.
-    assert in_python - {"data", "budget", "failed", "learner_parameters"} <= options
-    # Sections of participants say what they get at least and at most, and their threads; the unit is that of the
-    # budget, and what preCICE accepts stands in its configuration.
-    of_machine = {field.name for field in dataclasses.fields(Machine)}
-    of_machine -= {"unit", "minimum", "maximum", "excluded", "accepted_ranks", "layouts", "allow"}
-    assert of_machine == {field.name for field in dataclasses.fields(MachineSection)} | Demands.__annotations__.keys()
-    # What is a mapping from participants in Python is a key of theirs in a study.
-    assert Demands.__annotations__.keys() <= BoundsSection.model_fields.keys()
-
-
-def _fields(command: object) -> set[str]:
-    """Options that come as one parameter of several fields."""
-    import typing
-
-    found: set[str] = set()
-    for hint in typing.get_type_hints(command).values():
-        for kind in (hint, *typing.get_args(hint)):
-            if dataclasses.is_dataclass(kind):
-                found.update(field.name for field in dataclasses.fields(kind))
-    return found
 
 
 def test_names_of_the_package_are_there_and_load_nothing_before_they_are_asked_for() -> None:

@@ -16,8 +16,6 @@ import pytest
 from calibrate_helpers import write_case
 from report_helpers import precice_lb, refused
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.launch import write_scripts
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.case import patch_configuration
 from precice_lb.cli import main
@@ -26,7 +24,8 @@ from precice_lb.text import plural
 PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
 CORES = available_cores()
 # One rank each, which fit on two cores, or on one.
-ONE_EACH = ("--split", "Left=1,Right=1", *(["--oversubscribe"] if len(CORES) < 2 else []))
+SHARE = ("--set", "launcher.oversubscribe=true")
+ONE_EACH = ("--split", "Left=1,Right=1", *(SHARE if len(CORES) < 2 else ()))
 # A script's arguments tell which participant it is and what it is to do.
 SOLVER = """\
 import os, sys, time
@@ -71,7 +70,7 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
     shutil.copytree(PULSE, case / "pulse", ignore=shutil.ignore_patterns("__pycache__"))
     configuration = case / "pulse" / "precice-config.xml"
     patch_configuration(configuration, configuration, max_time_windows=3)
-    room = [] if len(CORES) >= 3 else ["--oversubscribe"]
+    room = () if len(CORES) >= 3 else SHARE
     started = (
         "sh -c 'grep allowed_list /proc/$$/status && exec python -m precice_lb run ../solver-python/pulse.py {name}'"
     )
@@ -98,12 +97,12 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
 @pytest.mark.skipif(len(CORES) < 2, reason="one core alone")
 @pytest.mark.parametrize("name", ["mpiexec", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
 def test_ranks_are_pinned_to_disjoint_cores_in_directories_of_their_own(case: Path, name: str, mpiexec: str) -> None:
-    found = mpiexec if name == "mpiexec" else shutil.which(name) or pytest.skip(f"no {name} on this machine")
+    mpi = mpiexec if name == "mpiexec" else shutil.which(name) or pytest.skip(f"no {name} on this machine")
     for place in ("left", "right"):
         (case / place).mkdir()
         shutil.copy(case / "solver.py", case / place)
     (case / "Left.log").write_text("of an earlier run\n")
-    options = [*ONE_EACH, "--program", found, "--directory", "Left=left,Right=right"]
+    options = [*ONE_EACH, "--set", f"launcher.program={mpi}", "--directory", "Left=left,Right=right"]
     assert main(["launch", *options, *solvers()]) == 0
     for who, core in zip(("Left", "Right"), CORES, strict=False):
         assert (case / f"{who}.log").read_text() == f"{who} in {who.lower()} cores [{core}]\n"
@@ -124,33 +123,30 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(case: Path) -> N
 
 
 def of_this_case(case: Path) -> list[int]:
-    return [each.pid for each in psutil.process_iter(["cmdline", "cwd"]) if "solver.py" in (each.info["cmdline"] or ())
-            and each.info["cwd"] == str(case)]  # fmt: skip
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "cwd"])
+        if "solver.py" in (process.info["cmdline"] or ()) and process.info["cwd"] == str(case)
+    ]
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_ranks(case: Path, number: signal.Signals) -> None:
-    running = subprocess.Popen([sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers("900", "900")])
+@pytest.mark.parametrize(
+    ("number", "code", "seconds", "under"),
+    [(signal.SIGINT, 130, "900", []), (signal.SIGTERM, 130, "900", []), (signal.SIGHUP, 0, "2", ["nohup"])],
+)
+def test_a_signal_ends_all_ranks_but_not_under_nohup(
+    case: Path, number: signal.Signals, code: int, seconds: str, under: list[str]
+) -> None:
+    command = [*under, sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers(seconds, seconds)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(case)
         running.send_signal(number)
-        assert running.wait(timeout=300) == 130
+        assert running.wait(timeout=300) == code
     finally:
         running.kill()
     assert not of_this_case(case)
-
-
-@pytest.mark.mpi
-def test_a_run_under_nohup_outlives_its_terminal(case: Path) -> None:
-    command = [sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers("2", "2")]
-    running = subprocess.Popen(["nohup", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(case)
-        running.send_signal(signal.SIGHUP)
-        assert running.wait(timeout=300) == 0
-    finally:
-        running.kill()
 
 
 def wait_for(case: Path) -> None:
@@ -174,66 +170,6 @@ def test_programs_are_those_of_the_path_by_their_own_names(
 
 
 # --- scripts -------------------------------------------------------------------------------------------------------
-
-
-STUDY = """\
-[case]
-directory = "."
-
-[machine]
-ranks = 5
-
-[launcher]
-{launcher}
-
-[[participants]]
-name = "Left"
-command = "python solver.py Left 'of $HOME'"
-directory = "left side"
-{left}
-
-[[participants]]
-name = "Right"
-command = "python solver.py Right"
-{right}
-"""
-
-
-@pytest.mark.parametrize(
-    ("options", "launcher", "left", "right"),
-    [
-        ("", 'name = "mpiexec"', "", ""),
-        ("--oversubscribe --arguments='-l -v'", 'oversubscribe = true\narguments = ["-l", "-v"]', "", ""),
-        (
-            "--slurm partition=cpu --slurm exclusive --setup 'module load mpi' --mpi pmix --nodes Left=2,Right=1",
-            'name = "slurm"\noptions = ["--partition=cpu", "--exclusive"]\nsetup = ["module load mpi"]\nmpi = "pmix"',
-            "ranks_per_node = 2",
-            "ranks_per_node = 2",
-        ),
-        (
-            "--slurm Right:partition=gpu --slurm Right:gres=gpu:1 --slurm account=a",
-            'name = "slurm"\noptions = ["--account=a"]',
-            "",
-            'options = ["--partition=gpu", "--gres=gpu:1"]',
-        ),
-    ],
-)
-def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: str, left: str, right: str) -> None:
-    (case / "left side").mkdir()
-    shutil.copy(case / "solver.py", case / "left side")
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="ib0" '))
-    given = ["--split", "Left=3,Right=2", "--directory", "Left=left side", "--write", "scripts", *shlex.split(options)]
-    assert (
-        main(["launch", *given, "--", *shlex.split("python solver.py Left 'of $HOME' : python solver.py Right")]) == 0
-    )
-    ours = {path.name: path.read_text() for path in (case / "scripts").iterdir()}
-    assert ours.keys() == {"run.sh", "job.sbatch"}
-    study = case / "case.toml"
-    text = STUDY.format(launcher=launcher, left=left, right=right).replace('"."', '"."\nnetwork = "ib0"', 1)
-    study.write_text(f"{text}\n[case.environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
-    write_scripts(read_study(study), {"Left": 3, "Right": 2}, case / "scripts")
-    assert {path.name: path.read_text() for path in (case / "scripts").iterdir()} == ours
 
 
 @pytest.mark.mpi
@@ -268,26 +204,19 @@ def test_on_a_login_node_scripts_are_written(
 # Options, what stands behind them, and the beginning of the refusal.
 BOTH = "--split Left=1,Right=1"
 REFUSED = f"""\
---split Left:=1,Right=1 -- true : true | --split: Left: expected letters, digits, _ . and - as the name of
 --split Left=1 | --split: expected ranks for every participant of precice-config.xml, found none for Right
 --split Lfet=1,Right=1 -- true : true | --split: expected one of the participants Left, Right, found 'Lfet'; did you
 --split Right=1,Left=1 -- ./a -b | expected a command for each of Right, Left, in this order, behind -- and with a colon
-{BOTH} -- true : : true | expected a command for each of Left, Right,
 {BOTH} | expected a command for each of Left, Right,
-{BOTH} -- true : no-such-program -x | Right: no program 'no-such-program' beside
 {BOTH} -- python none.py : true | Left: no such script: CASE/none.py
-{BOTH} -- ./solver.py : true | Left: CASE/solver.py is not executable:
 {BOTH} --directory Left=none -- true : true | Left: no such directory: CASE/none
-{BOTH} --directory Lift=. -- true : true | --directory: expected one of the participants
 --split Left=500,Right=500 -- true : true | expected at most CORES for all ranks and their threads, found 1000:
-{BOTH} --nodes Left=1 -- true : true | expected an allocation of Slurm for participants on nodes of their own,
---split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true | Left: 5 ranks with 2 on a node fill 3 nodes, not 4
-{BOTH} --launcher mpiexec --mpi pmix -- true : true | --mpi: the launcher mpiexec
-{BOTH} --arguments=\\" -- true : true | --arguments: expected a command
-{BOTH} --launcher srun -- true : true | --launcher: srun needs a Slurm allocation
-{BOTH} --slurm Rihgt:partition=gpu -- true : true | --slurm: expected an option such as partition=cpu, or one of Left, R
-{BOTH} --config none.xml -- true : true | --config: expected the precice-config.xml of
-{BOTH} --hostfile hosts -- true : true | --hostfile: this option of launch was retired;
+{BOTH} --set participants.Left.ranks_per_node=1 -- true : true | expected an allocation of Slurm
+{BOTH} --set launcher.name=mpiexec --set launcher.mpi=pmix -- true : true | launcher: mpi: the launcher mpiexec
+{BOTH} --set launcher.name=srun -- true : true | launcher.name: srun needs a Slurm allocation
+{BOTH} --set participants.Left=3 -- true : true | --set: expected a key of participants.Left, such as
+{BOTH} --set participants.Rihgt.options=[] -- true : true | --set: expected one of Left, Right in participants
+{BOTH} --slurm a=b -- true : true | launch --slurm: retired; say --set launcher.options=[…]
 """
 
 
@@ -311,11 +240,11 @@ def test_a_launcher_of_another_mpi_is_named_with_the_option_that_mends_it(
 ) -> None:
     program = "import sys; sys.exit('MPIR_pmi_init(141): PMI_Init returned -1')"
     command = ["python3", "-c", program]
-    assert main(["launch", "--split", "Left=1,Right=1", "--oversubscribe", "--", *command, ":", *command]) != 0
-    assert (
-        "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (--program)"
-        in (capsys.readouterr().err)
+    assert main(["launch", "--split", "Left=1,Right=1", *SHARE, "--", *command, ":", *command]) != 0
+    expected = (
+        "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (launcher.pro"
     )
+    assert expected in capsys.readouterr().err
 
 
 def test_sockets_on_loopback_are_refused_on_several_nodes(

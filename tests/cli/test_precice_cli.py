@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from store_helpers import row, write_store
 
 from precice_lb.precice_cli import make_parser, run
 
@@ -49,16 +47,3 @@ def test_precice_cli_has_it_as_a_command_beside_its_own() -> None:
     assert "coupled preCICE simulation" in _precice_cli("--help").stdout
     assert "--cores-per-node" in _precice_cli("lb", "recommend", "--help").stdout
     assert _precice_cli("lb", "recommend", "no-such.csv", "--ranks", "4").returncode == 2
-
-
-@pytest.mark.slow("compares options with those of another program")
-def test_units_and_files_are_asked_for_as_of_its_other_tools(tmp_path: Path) -> None:
-    parsers = pytest.importorskip("preciceprofiling.parsers", reason="no precice-profiling: pip install precice-cli")
-    theirs = argparse.ArgumentParser()
-    parsers.addUnitArgument(theirs)
-    for unit in ("h", "m", "s", "ms", "us"):
-        assert theirs.parse_args(["-u", unit]).unit == unit
-    write_store(tmp_path / "stores", [row(w, 0.1, 0.2, 0.1) for w in range(1, 5)])
-    done = _precice_cli("lb", "summary", str(tmp_path / "stores"), "-u", "ms", "-o", str(tmp_path / "out.txt"))
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"wrote {tmp_path / 'out.txt'}\n")
-    assert "mean (ms)" in (tmp_path / "out.txt").read_text()

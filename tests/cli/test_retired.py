@@ -7,53 +7,35 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_case, write_study
+from report_helpers import refused
 
 from precice_lb.campaign import load_campaign, read_study
 from precice_lb.campaign.state import CampaignResult, RunRecord
-from precice_lb.cli import main
 from precice_lb.exceptions import StudyError
 
 
 @pytest.mark.parametrize(
-    ("words", "instead"),
+    ("words", "line"),
     [
-        ("chain check study.toml", "docs/how-to/restart.md"),
-        ("fit times.csv", "benchmarks/regret.py"),
-        ("guess try study.toml", "PRECICE_LB_GUESS=auto"),
-        ("import ateles-timeinfo timeinfo", "CSV"),
-        ("import case folder", "CSV"),
-        ("import precice-events EventLog.json", "CSV"),
-        ("inside precice-lb-store --mpi-report solver.mpiP", "--seconds"),
-        ("merge precice-lb-store", "export --merged"),
-        ("partners exports --cores 4", "--constants cores=…"),
-        ("partners exports --ranks-per-node 4", "partners.h5"),
-        ("partners exports --style=hilbert", "--partition"),
-        ("partners run-1 run-2 --fit-constants constants.json", "--constants turn="),
-        ("recommend times.csv --multiple Inner=4", "--set participants.NAME.multiple=…"),
-        ("recommend times.csv --ridge 0.1", "--set runs.learner={name='…', ridge=…}"),
-        ("recommend times.csv --share Inner/Outer", "--set machine.shared=…"),
-        ("recommend times.csv --spent-core-hours 2", "in the JSON"),
-        ("recommend times.csv --verify", "the line optimum"),
-        ("scripts study.toml --split A=1,B=1", "launch --study STUDY --write DIR"),
-        ("report times.csv --spent-core-hours=2", "in the JSON"),
+        (
+            "merge stores",
+            "merge: retired; precice-lb export --merged copies the ranks of each participant into one file",
+        ),
+        ("chain check a.toml", "chain check: retired; docs/how-to/restart.md says what schemes forget at a border"),
+        ("launch --mpi=pmi2", "launch --mpi: retired; say --set launcher.mpi=…"),
+        ("recommend a.csv --multiple A=4", "Unknown option: --multiple. Keys of a study are set by --set KEY=VALUE;"),
     ],
 )
 def test_commands_and_options_say_what_to_use_instead(
-    words: str, instead: str, capsys: pytest.CaptureFixture[str]
+    words: str, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words.split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "was retired; " in line
-    assert instead in line
+    assert refused(capsys, *words.split()).startswith(f"precice-lb: error: {line}")
 
 
 @pytest.mark.parametrize(
     ("table", "line", "key"),
     [
         ("[runs]", 'design = "grid"', "runs.design"),
-        ("[runs]", "beside = true", "runs.beside"),
-        ("[runs]", "minutes = 5", "runs.minutes"),
-        ("[runs]", 'on_failure = "stop"', "runs.on_failure"),
         ("[recommend]", 'inside = ["out"]', "recommend.inside"),
         ("[[runs.meshes]]", "runs = 2", "runs.meshes"),
         ("[emulation]", 'law = "law.json"', "emulation"),
@@ -92,25 +74,31 @@ def stored(directory: Path, **more: object) -> Path:
     return path
 
 
-def test_energy_of_stored_runs_is_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = stored(tmp_path, energy=[{"split": {"Inner": 1}, "joules": 5.0, "seconds": 2.0}])
+@pytest.mark.parametrize(
+    ("more", "finished", "line"),
+    [
+        (
+            {"energy": [{"split": {"Inner": 1}, "joules": 5.0}]},
+            ["001", "002", "003"],
+            "runs.energy: retired, and so ignored",
+        ),
+        (
+            {"in_turns": True},
+            ["001"],
+            "runs in turns or on smaller meshes (002, 003): retired, and so passed over",
+        ),
+    ],
+)
+def test_stored_runs_are_named_and_ignored_or_passed_over(
+    tmp_path: Path, more: dict[str, object], finished: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = stored(tmp_path, **more)
     result = load_campaign(tmp_path)
     assert result is not None
-    assert [run.name for run in result.finished] == ["001", "002", "003"]
-    assert capsys.readouterr().err == f"precice-lb: {path}: runs.energy: retired, and so ignored\n"
-
-
-def test_stored_runs_in_turns_are_named_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = stored(tmp_path, in_turns=True)
-    result = load_campaign(tmp_path)
-    assert result is not None
-    assert [run.name for run in result.finished] == ["001"]
+    assert [run.name for run in result.finished] == finished
     # They stay in the list: what follows is numbered after them.
     assert len(result.runs) == 3
-    assert (
-        capsys.readouterr().err
-        == f"precice-lb: {path}: runs in turns or on smaller meshes (002, 003): retired, and so passed over\n"
-    )
+    assert capsys.readouterr().err == f"precice-lb: {path}: {line}\n"
 
 
 def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +118,7 @@ def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: py
     assert (state.asked.total, state.asked.runs.learner) == (4, None)
     assert state.asked.minimum_ranks() == {"A": 2}
     assert state.asked.demands().multiple == dict.fromkeys("ABC", 2)
-    read = {own.name: str(own.layouts) for own in state.asked.participants}
+    read = {one.name: str(one.layouts) for one in state.asked.participants}
     assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}
     ignored = "settings.learner=shape: retired, and so ignored"
     assert capsys.readouterr().err == f"precice-lb: {path}: {ignored}\n"

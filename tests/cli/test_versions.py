@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from report_helpers import refused
+from report_helpers import recommended, refused
 
 from precice_lb.cli import main
 
@@ -44,45 +43,28 @@ KINDS += ["--set", "participants.Fluid:gpu.gpus_per_rank=1"]
 
 
 def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["recommend", str(table), *KINDS]
-    assert main([*words, "--verbose"]) == 0
+    assert main(["recommend", str(table), *KINDS, "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "\nGive Fluid (gpu) 2 ranks and Solid 8 ranks" in text
     assert "Versions, each with its own best split, the recommended one first" in text
     assert "2 cpu + 1 gpu" in text
-    assert main([*words, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["versions"], found["split"]) == ({"Fluid": "gpu"}, {"Fluid": 2, "Solid": 8})
-    assert [each["versions"]["Fluid"] for each in found["choices"]] == ["gpu", "cpu"]
-
-
-def test_a_campaign_s_line_names_versions() -> None:
-    from precice_lb.campaign.campaign import run_started
-    from precice_lb.campaign.state import RunRecord
-    from precice_lb.layout import Layouts
-
-    run = RunRecord(1, "001", {"Left": 2, "Right": 2}, "", "", "", "given", versions={"Right": "fast"})
-    said = run_started(1, 4, run, {"Right": Layouts(1, None)}).text
-    assert said == "run 1 of 4: Left 2, Right:fast 1 x 2 threads: 4 cores (given)"
+    values = recommended(capsys, table, *KINDS)
+    assert (values["versions"], values["split"]) == ({"Fluid": "gpu"}, {"Fluid": 2, "Solid": 8})
+    assert [choice["versions"]["Fluid"] for choice in values["choices"]] == ["gpu", "cpu"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--set", "machine.kinds=cpu"], "machine.kinds: expected"),
         (kinds("'cpu' 6"), "machine.kinds[1].cores_per_node: this key is missing"),
-        ([*CPU, "--set", "participants.Fluid:gpu.kind=gpu"], "kind of Fluid:gpu: expected one of the kinds of nodes"),
         ([*CPU, "--set", "participants.Flud.kind=cpu"], "found 'Flud'; did you mean 'Fluid'?"),
         (kinds("'cpu' 3 8", "'cpu' 1 8"), "expected a name of its own for each kind of nodes, found 'cpu' twice"),
-        (kinds("'cpu' 0 8"), "machine.kinds[1].nodes: expected greater than or equal to 1"),
-        (kinds("'c:p' 1 8"), "expected letters, digits, _ . and - as the name of a kind of nodes"),
         (["--ranks", "8", "--set", "participants.Solid.kind=gpu"], "kind of Solid: expected no kind, as no"),
         (["--ranks", "8", "--set", "participants.Solid.ranks=['1x4', '2x2']"], "expected one way to use 4 cores"),
         (["--ranks", "8", "--set", "participants.Solid.ranks=free", "--set", "participants.Solid.threads=free"],
          "expected ranks or threads to be fixed"),
         ([*CPU, "--ranks", "8"], "expected the budget as kinds of nodes alone"),
         ([*CPU, "--set", "participants.Solid.ranks_per_node=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
-        ([*CPU, "--cores", "8"], "cores or kinds of nodes"),
     ],
 )  # fmt: skip
 def test_bad_words_are_refused_in_one_line(

@@ -12,7 +12,6 @@ from store_helpers import row, write_store
 from precice_lb.check import check_runs
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.report.summary import summarise, summary_dict
-from precice_lb.report.summary_view import notes
 
 SERIAL = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 A, B, TRANSFER = 0.03, 0.05, 0.002
@@ -51,8 +50,6 @@ def test_hidden_waits_count_as_waits_in_check_and_summary(tmp_path: Path, hidden
         assert part.hidden_wait_seconds == pytest.approx(hidden, abs=2.2 * TRANSFER)
         (rank,) = summary_dict(summary, per_rank=True)["participants"][part.participant]["per_rank"]
         assert rank["hidden_wait_seconds"] == part.hidden_wait_seconds
-    titles = dict(notes(summary, {"A": "A", "B": "B"}))
-    assert ("wait of A" in titles) == ("wait of B" in titles) == (hidden > 0)
 
 
 @pytest.mark.parametrize(("cpus", "oversubscription"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_helpers import ROOT, generated, pages
 
-from precice_lb.campaign import Study
 from precice_lb.cli import add_readers, app
-from precice_lb.store.columns import TABLES
-from precice_lb.store.schema import METADATA
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +63,6 @@ def test_every_command_and_option_is_in_the_reference(built: Path) -> None:
     look(app, ())
     assert "[default: None]" not in text
     assert " -m " not in "".join(re.findall(r"precice-lb [^\n]*\[OPTIONS\]", re.sub(r"<[^>]+>", "", text)))
-
-
-def test_every_key_of_a_study_is_in_the_reference_with_what_it_means(built: Path) -> None:
-    text = (built / "reference" / "study.html").read_text(encoding="utf-8")
-    definitions = Study.model_json_schema()["$defs"]
-    keys = {key for section in definitions.values() for key in section["properties"]}
-    assert len(keys) > 40
-    for key in keys:
-        assert re.search(rf'<span class="pre">[^<]*\b{key}\b', text), key
-
-
-def test_every_column_of_a_store_is_in_the_reference(built: Path) -> None:
-    text = (built / "reference" / "store.html").read_text(encoding="utf-8")
-    for name in (*(column.name for table in TABLES.values() for column in table.columns), *METADATA):
-        assert f'<span class="pre">{name}</span>' in text
 
 
 def test_links_out_of_the_documentation_follow_their_files() -> None:

@@ -75,16 +75,12 @@ class Case:
         )
 
 
-def surface(count: int, seed: int) -> dict[str, Any]:
-    """A grid of count x count vertices in 3-D with scatter, and its triangles."""
+def surface(count: int, seed: int) -> list[list[float]]:
+    """A grid of count x count vertices in 3-D with scatter."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(0, 1, count), np.linspace(0, 1, count), indexing="ij")
     vertices = np.stack([x.ravel(), y.ravel(), 0.1 * np.sin(3 * x + y).ravel()], axis=1)
-    vertices += rng.uniform(-0.03, 0.03, vertices.shape)
-    corner = np.array([i * count + j for i in range(count - 1) for j in range(count - 1)])
-    lower = np.stack([corner, corner + 1, corner + count], axis=1)
-    upper = np.stack([corner + count + 1, corner + 1, corner + count], axis=1)
-    return {"points": vertices.tolist(), "triangles": np.concatenate([lower, upper]).tolist()}
+    return (vertices + rng.uniform(-0.03, 0.03, vertices.shape)).tolist()
 
 
 def _generated() -> Iterable[Case]:
@@ -113,7 +109,7 @@ def _generated() -> Iterable[Case]:
             configuration["inside_mapping"] = "<basis-function:thin-plate-splines />"
         roles: dict[str, dict[str, Any]] = {"A": {}, "B": {}}
         if dimensions == 3:
-            roles = {"A": surface(5, 1), "B": surface(4, 2)}
+            roles = {"A": {"points": surface(5, 1)}, "B": {"points": surface(4, 2)}}
         if number % 4 == 0:
             roles["B"]["step"] = 0.04
         yield Case(
@@ -153,12 +149,7 @@ def _case(
 
 HAND_WRITTEN = [
     _case("waveforms of degree 3 and 2", "serial-implicit AB", roles=SUBSTEPS, degrees={"Heat": 3, "Force": 2}),
-    _case(
-        "waveforms of degree 0", "parallel-implicit AB", roles=SUBSTEPS,
-        degrees={"Heat": 0, "Force": 0}, substeps={"Heat": False, "Force": False},
-    ),
     _case("substeps one way only", "serial-implicit AB", roles=SUBSTEPS, substeps={"Force": False}),
-    _case("explicit with substeps", "serial-explicit AB", roles=SUBSTEPS, degrees={"Heat": 3}, substeps={"Heat": True}),
     _case("window size of the first participant", "serial-explicit AB", roles=SUBSTEPS, window=FIRST),
     _case(
         "window size of the first participant, implicit", "serial-implicit AB", roles=SUBSTEPS, window=FIRST,
@@ -166,20 +157,12 @@ HAND_WRITTEN = [
     ),
     _case("implicit with a cut window", "serial-implicit AB", roles={"B": {"step": 0.03}}, end=CUT),
     _case(
-        "absolute measure, and few iterations", "parallel-implicit AB",
-        iteration='<max-iterations value="5" /><absolute-convergence-measure limit="1e-6" data:Heat />',
-    ),
-    _case(
         "absolute measure and relative measure", "serial-implicit AB",
         iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat />'
         '<relative-convergence-measure limit="1e-6" data:Force />',
     ),
     _case("a fixed number of iterations", "serial-implicit AB", iteration='<max-iterations value="3" />'),
-    _case("write-consistent", "serial-explicit AB", write_direction=True, vector=["Heat"], initialize=["Force"]),
     _case("read-conservative", "parallel-explicit AB", conservative=["Heat", "Force"]),
-    _case(
-        "write-consistent, read-conservative", "serial-explicit AB", write_direction=["Force"], conservative=["Heat"]
-    ),
     *(
         _case(
             f"kernel {kernel}", "parallel-explicit AB", mapping=mapping,
@@ -263,15 +246,10 @@ HAND_WRITTEN = [
 ]  # fmt: skip
 
 LEAVES = {"finalize": False}
-SMALL_PART = {
-    "A": {"points": [[0.03, 0.0], [0.1, 0.06], [1.0, 0.0]]},
-    "B": {"points": [[0, 0], [0.1, 0], [0.9, 0], [1, 0]]},
-}
 # With more vertices.
 EXPLICIT = [
     replace(one, vertices=(23, 17, 11))
     for one in (
-        _case("serial 2-D, vector back", "serial-explicit AB", vector=["Force"]),
         _case(
             "serial 3-D, vector, initial data of the second, 2 + 1 ranks", "serial-explicit AB", "A2",
             dimensions=3, vector=["Heat", "Force"], initialize=["Force"],
@@ -285,10 +263,6 @@ EXPLICIT = [
             "parallel-explicit AB Heat:A>B Flux:A>B Force:B>A", "B2", vector=["Flux"], initialize=["Heat", "Force"],
         ),
         _case(
-            "parallel 3-D, 2 + 3 ranks, ranks without vertices", "parallel-explicit AB", "A2 B3",
-            {"A": {"owners": 1}, "B": {"owners": 2}}, dimensions=3, vector=["Force"],
-        ),
-        _case(
             "parallel, cut window and subcycling, what is written before a window's last step is lost",
             "parallel-explicit AB", roles={"A": {"step": 0.04, "write_first_only": 2}, "B": {"step": 0.03}}, end=CUT,
         ),
@@ -297,26 +271,9 @@ EXPLICIT = [
             end=f'{CUT}\n<max-time-windows value="7" />', initialize=["Heat", "Force"],
         ),
         _case(
-            "serial, constant in time", "serial-explicit AB", roles={"B": {"step": 0.03}},
-            degrees={"Heat": 0, "Force": 0},
-        ),
-        _case(
-            "serial, write direction", "serial-explicit AB",
-            write_direction=True, vector=["Heat"], initialize=["Force"],
-        ),
-        _case("serial, one direction", "serial-explicit AB Heat:A>B", "B2"),
-        _case("parallel, against the order", "parallel-explicit AB Force:B>A"),
-        _case(
             "no geometric filter, interfaces apart", "parallel-explicit AB", "A2 B2",
             {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
             receive='geometric-filter="no-filter" ', directory="exchange",
-        ),
-        _case(
-            "the geometric filter hides the nearest neighbour of a small part",
-            "parallel-explicit AB Heat:A>B", "B2", SMALL_PART,
-        ),
-        _case(
-            "chain of three, both serial", f"serial-explicit AB; serial-explicit BC {TO_C}", "B2", initialize=["Shift"]
         ),
         _case(
             "chain of three, serial and parallel, the same data to both neighbours",
@@ -351,19 +308,6 @@ PREDICTIONS = [
         for acceleration, iteration in ACCELERATIONS.items()
         for ranks in (ONE, {"A": 2, "B": 3})
         if ranks is ONE or acceleration == "IQN-ILS"
-    ),
-    *(
-        _guessed(f"{scheme} with waveforms", (scheme, "A", "B"), ONE, ACCELERATIONS["IQN-ILS"], degrees=degrees)
-        for scheme in ("serial-implicit", "parallel-implicit")
-        for degrees in [{"Heat": 3, "Force": 2}]
-    ),
-    _guessed(
-        "of which the data are initialised, too",
-        ("serial-implicit", "A", "B"),
-        ONE,
-        ACCELERATIONS["aitken"],
-        initialize=[*GUESSES, "Heat", "Force"],
-        write_direction=["Force", "Guess-of-Force"],
     ),
     _guessed("multi", ("multi", "A", "B,C"), dict.fromkeys("ABC", 1), ACCELERATIONS["constant"]),
 ]

@@ -238,16 +238,9 @@ def _couple(
     idle = role.get("idle", 0)
     owners = role.get("owners", size - idle)
     mine = np.zeros((0, participant.get_mesh_dimensions(mesh)))
-    first = 0
     if idle <= rank < idle + owners:
-        parts = np.array_split(np.array(role["points"]), owners)
-        mine, first = parts[rank - idle], sum(len(part) for part in parts[: rank - idle])
+        mine = np.array_split(np.array(role["points"]), owners)[rank - idle]
     ids = participant.set_mesh_vertices(mesh, mine)
-    for key, add in (("edges", participant.set_mesh_edges), ("triangles", participant.set_mesh_triangles)):
-        elements = np.array(role.get(key, []), dtype=int).reshape(-1, 2 if key == "edges" else 3) - first
-        elements = elements[((elements >= 0) & (elements < len(mine))).all(axis=1)]
-        if len(elements):
-            add(mesh, elements)
     saved: dict[str, list[Any]] = {}
 
     def save(key: str, value: Any) -> None:

@@ -124,7 +124,7 @@ def test_calls_and_their_results(tmp_path: Path) -> None:
     assert sorted(seen) == ["A", "B"]
 
 
-@pytest.mark.parametrize("mode", ["fundamental", "api", "off"])
+@pytest.mark.parametrize("mode", ["fundamental", "all", "off"])
 def test_profiling_files_are_read_as_those_of_precice(mode: str, tmp_path: Path) -> None:
     path = configure(
         tmp_path,
@@ -157,13 +157,12 @@ def test_profiling_files_are_read_as_those_of_precice(mode: str, tmp_path: Path)
         return
     for name, file in zip("AB", files, strict=True):
         profile = read_profile(file)
-        assert (profile.header.mode, profile.finalized, len(profile.calls)) == (mode, True, 6)
+        assert (profile.header.mode, profile.finalized, len(profile.calls)) == ("fundamental", True, 6)
         assert profile.mesh_sizes == {f"{name}-Mesh": 3}
         names = {event for path in profile.totals for event in path.split("/")}
         expected = {"construction", "initialize", "solver.advance", "mapping", "own", "waitAndReceiveData", "finalize"}
         expected |= {"receiveConvergence"} if name == "A" else {"sendConvergence", "accelerate"}
         assert expected <= names
-        assert any(event.startswith("readData.") for event in names) == (mode == "api")
     rows = np.loadtxt(tmp_path / "precice-A-iterations.log", skiprows=1)
     assert rows.tolist() == [[1, 2, 2, 0], [2, 4, 2, 0], [3, 6, 2, 0]]
 
@@ -207,6 +206,20 @@ def test_an_empty_mesh_is_an_error_for_both(tmp_path: Path) -> None:
             b.initialize()
 
     couple(configure(tmp_path), solver, partner)
+
+
+def test_a_forgotten_checkpoint_is_an_error(tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        a.set_mesh_vertices(MESH_A, CORNERS)
+        a.initialize()
+        with pytest.raises(CouplingError, match="has to call requires_writing_checkpoint"):
+            a.advance(0.1)
+
+    def partner(b: Participant) -> None:
+        with pytest.raises(CouplingError, match='partner "A" is gone'):
+            other_side(b)
+
+    couple(configure(tmp_path, "serial-implicit", iteration='<max-iterations value="2" />'), solver, partner)
 
 
 @pytest.mark.parametrize("how", ["finalize", "destructor"])

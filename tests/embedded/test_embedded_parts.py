@@ -19,12 +19,10 @@ from embedded_helpers import m2n
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.case import parse_configuration
 from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
 from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file, write_frame
 from precice_lb.embedded.files import LogFile
-from precice_lb.embedded.mesh import Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.timeline import Clock, Waveform
 
 
@@ -171,37 +169,6 @@ def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Connection, Co
     sender.join()
 
 
-def test_partners_with_many_meshes_for_each_other_do_not_wait_for_ever(
-    pair: tuple[Connection, Connection],
-) -> None:
-    names = [f"{provider}{number}" for number in range(12) for provider in "AB"]
-    text = "".join(f'<mesh name="{name}" dimensions="2" />' for name in names)
-    for me, other in ("AB", "BA"):
-        meshes = [
-            f'<provide-mesh name="{name}" />' if name[0] == me else f'<receive-mesh name="{name}" from="{other}" />'
-            for name in names
-        ]
-        text += f'<participant name="{me}">{"".join(meshes)}</participant>'
-    configuration = parse_configuration(f"<precice-configuration>{text}</precice-configuration>")
-
-    def exchange(me: str, partner: str, channel: Connection) -> list[int]:
-        meshes = [LocalMesh(name, 2, name[0], name[0] == me) for name in names]
-        for mesh in meshes:
-            if mesh.provided:
-                mesh.add_vertices(np.full((200_000, 2), float(mesh.name[1:])))
-        links = Links(IntraComm(me, 0, 1), {partner: channel}, mock.Mock())
-        exchange_meshes(configuration, me, links, meshes, [])
-        return [int(mesh.coordinates[-1, 0]) for mesh in meshes]
-
-    with ThreadPoolExecutor() as pool:
-        a, b = pool.submit(exchange, "A", "B", pair[0]), pool.submit(exchange, "B", "A", pair[1])
-        try:
-            assert a.result(60) == b.result(60) == [int(name[1:]) for name in names]
-        finally:
-            for channel in pair:
-                channel.abort()
-
-
 def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Connection, Connection]) -> None:
     big = np.random.default_rng(0).normal(size=(500_000, 2))
     left, right = pair
@@ -304,8 +271,3 @@ def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_
             write_frame(earlier, json.dumps(greeting).encode())
             with pytest.raises(CouplingError, match="install the same version for both"):
                 acceptor.result()
-
-
-def test_an_unknown_network_interface_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CouplingError, match='network="nowhere0"'):
-        connect("A", [m2n(tmp_path, network="nowhere0")], "x", 0.2)

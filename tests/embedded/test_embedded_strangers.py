@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from embedded_helpers import m2n
 
 from precice_lb.case.config import M2N
 from precice_lb.embedded import CouplingError
-from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file
+from precice_lb.embedded.communication import Connection, connect, published_file
 
 
 @pytest.fixture
@@ -138,45 +137,6 @@ def test_only_its_user_may_read_the_token(acceptor: M2N, tmp_path: Path) -> None
             waiting.result(100)["B"],
         ):
             channel.abort()
-
-
-class Ranks:
-    """Just enough of a communicator for two ranks in two threads; strangers come before rank 1."""
-
-    def __init__(self) -> None:
-        self.address: SimpleQueue[Any] = SimpleQueue()
-        self.stack = contextlib.ExitStack()
-
-    def allgather(self, host: str) -> list[str]:
-        return [host, host]
-
-    def bcast(self, mine: Any) -> Any:
-        if mine is not None:
-            self.address.put(mine)
-            return mine
-        told = self.address.get()
-        self.stack.enter_context(strangers(told[0], *[b""] * 5, (2**61).to_bytes(8, "big"), frame(b"x" * 24)))
-        return told
-
-
-def test_strangers_do_not_delay_the_ranks_of_a_participant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precice_lb.embedded.communication._CONNECT_SECONDS", 15.0)
-    ranks = Ranks()
-
-    def join(rank: int) -> IntraComm:
-        intra = IntraComm("A", 0, 1)
-        intra.rank, intra.size, intra.is_primary, intra.is_parallel = rank, 2, rank == 0, True
-        intra._connect("A", ranks, "localhost")
-        return intra
-
-    with ThreadPoolExecutor() as pool, ranks.stack:
-        both = [pool.submit(join, rank) for rank in range(2)]
-        intras = [future.result(60) for future in both]
-        totals = [pool.submit(intra.total, np.array([intra.rank + 1.0])) for intra in intras]
-        assert [total.result(60).tolist() for total in totals] == [[3.0], [3.0]]
-        for intra in intras:
-            for channel in intra.channels.values():
-                channel.abort()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import re
@@ -24,7 +23,7 @@ from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import window_section
-from precice_lb.report.summary import summarise, summary_csv, summary_dict
+from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
 
@@ -103,11 +102,6 @@ def test_the_summary_has_a_line_of_them(tmp_path: Path) -> None:
     ]
     assert told["predictors"][0]["cost_seconds"] == pytest.approx(20e-6)
     assert told["predictors"][1]["error"] is None
-    quantities = {each["quantity"]: each for each in csv.DictReader(io.StringIO(summary_csv([run])))}
-    each = quantities["first guess reduced"]
-    assert (each["participant"], each["windows"], float(each["iterations"])) == ("", "22", 5.0)
-    assert float(each["mean_seconds"]) == pytest.approx(20e-6)
-    assert float(each["share"]) == pytest.approx(20e-6 / 10e-3, rel=0.01)
 
 
 def test_the_report_shows_them(tmp_path: Path) -> None:
@@ -119,7 +113,7 @@ def test_the_report_shows_them(tmp_path: Path) -> None:
 def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
     write_run(tmp_path)
     (run,) = summarise(load_runs([tmp_path]))
-    shown = [words(summary_blocks([run])), str(summary_dict(run)), summary_csv([run])]
+    shown = [words(summary_blocks([run])), str(summary_dict(run))]
     assert not [text for text in shown if "guess" in text.lower() or "hold" in text]
 
 

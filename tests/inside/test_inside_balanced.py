@@ -14,7 +14,7 @@ from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.inside import Balance, FeatureCosts, Partition, RankLoad
 from precice_lb.inside.view import inside_section
 from precice_lb.recommend import recommend_split
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.page import Evidence
 
 RANKS = np.array([1, 2, 4, 8, 16, 32])
@@ -35,7 +35,7 @@ def balance(after: float = 1.02) -> Balance:
         counts[-1] *= 2.0 - slowest
         loads.append(RankLoad(str(ranks), ("cells",), counts, np.full(ranks, np.nan)))
     costs = FeatureCosts(("cells",), np.ones(1), np.zeros(1))
-    partition = Partition("bisection", None, None, None, np.array([after, 1.0, 2.0 - after]), None)  # type: ignore[arg-type]
+    partition = Partition(None, None, None, np.array([after, 1.0, 2.0 - after]), None)  # type: ignore[arg-type]
     return Balance(loads, costs, partition, "Fluid")
 
 
@@ -74,12 +74,6 @@ def test_the_command_writes_the_samples_of_stores(tmp_path: Path, monkeypatch: p
     assert samples["B"] == pytest.approx(measurements_from_runs(runs).samples["B"])
 
 
-@pytest.mark.parametrize("words", [["--set", "recommend.inside=DIR"], ["--inside", "DIR"]])
-def test_what_took_the_directory_says_what_to_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", "measured.csv", "--ranks", "26", *words]) == 2
-    assert "DIR/samples.csv, which recommend takes as a source" in capsys.readouterr().err
-
-
 def blocks(runs: list[CoupledRun]) -> list[Block]:
     found = recommend_split(measurements_from_runs(runs), 12)
     return list(inside_section(Evidence(found, runs)))
@@ -89,11 +83,6 @@ def test_ranks_features_and_gain() -> None:
     found = blocks([uneven_run(4), uneven_run(8)])
     (table,) = (block for block in found if isinstance(block, Table) and block.header[0] == "feature")
     assert [row[:2] for row in table.rows] == [("fluid", "0.001"), ("porous", "0.009")]
-    (chart,) = (block for block in found if isinstance(block, Chart) and block.name == "inside-1")
-    (axes,) = chart.figure.axes
-    assert axes.get_ylabel() == "busy time per window (s)"
-    # The busiest rank first, its porous cells above the fluid ones.
-    assert axes.containers[1].patches[0].get_height() == pytest.approx(60 * 9e-3)
     # On 8 ranks 0.66 s for a mean of 0.255 s.
     (facts,) = (dict(block.pairs) for block in found if isinstance(block, DefinitionList))
     assert facts["perfect balance"] == "0.2550 s per time window for each rank, 61 % less"
@@ -105,4 +94,3 @@ def test_where_waiting_is_within_the_seconds_it_says_what_to_do() -> None:
     found = blocks([uneven_run(4, known=False), uneven_run(8, known=False)])
     (missing,) = (block.text for block in found if isinstance(block, Paragraph) and "keep waiting" in block.text)
     assert "PRECICE_LB_MPI_TIME=1" in missing
-    assert not any(isinstance(block, Chart) and block.name == "inside-1" for block in found)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.meshio import read_ranks
-from precice_lb.inside import Cells, counts_of, rank_of_cells, read_cells
-from precice_lb.inside.mesh import PARTITIONERS, partition_files, whole_weights
+from precice_lb.inside import Cells, read_cells
+from precice_lb.inside.mesh import bisection, partition_files, whole_weights
 
 meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
 
@@ -31,7 +31,7 @@ def _grid(shape: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64
     corner = {2: [(0, 0), (1, 0), (1, 1), (0, 1)]}.get(
         len(shape), [(*xy, z) for z in (0, 1) for xy in [(0, 0), (1, 0), (1, 1), (0, 1)]]
     )
-    picks = [number[tuple(slice(o, o + n) for o, n in zip(each, shape, strict=True))].ravel() for each in corner]
+    picks = [number[tuple(slice(o, o + n) for o, n in zip(place, shape, strict=True))].ravel() for place in corner]
     return points, np.column_stack(picks)
 
 
@@ -43,7 +43,7 @@ def _write(path: Path, shape: tuple[int, ...], **arrays: Any) -> Path:
     return path
 
 
-def test_arrays_are_features_and_faces_make_neighbours(tmp_path: Path) -> None:
+def test_arrays_are_features(tmp_path: Path) -> None:
     material = np.array([1, 1, 2, 2, 7, 7])
     porous = np.array([0.0, 0.5, 1, 0, 0, 0])
     vectors = np.ones((6, 3))
@@ -54,8 +54,6 @@ def test_arrays_are_features_and_faces_make_neighbours(tmp_path: Path) -> None:
     assert sorted(cells.features) == ["cells", "flag", "porous"]
     assert cells.features[0] == "cells"
     assert cells.centres.tolist() == [[x + 0.5, y + 0.5] for x in range(2) for y in range(3)]
-    pairs = {tuple(sorted(pair)) for pair in cells.neighbours.tolist()}
-    assert pairs == {(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)}
     chosen = read_cells(path, ["material=2", "porous", "material=7"])
     assert chosen.counts.tolist() == [[float(m == 2), p, float(m == 7)] for m, p in zip(material, porous, strict=True)]
     assert read_cells(path, ["material"]).counts[:, 0].tolist() == material.tolist()
@@ -74,61 +72,32 @@ def test_boundary_cells_are_left_out_and_shapes_mixed(tmp_path: Path) -> None:
         ("tetra", np.array([[f, g, k, m]])),
     ]
     path = tmp_path / "m.vtu"
-    meshio.Mesh(points, blocks, cell_data={"part": [[9], [0], [1], [0], [1]]}).write(path)
+    meshio.Mesh(points, blocks).write(path)
     cells = read_cells(path)
     assert cells.counts[:, 0].tolist() == [1, 1, 1, 1]
-    assert {tuple(sorted(pair)) for pair in cells.neighbours.tolist()} == {(0, 1), (0, 2), (2, 3)}
-    assert rank_of_cells(cells, "part").tolist() == [0, 1, 0, 1]
-
-
-def test_ranks_of_a_partition_hold_the_sums_of_their_cells(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    rank_of, porous = generator.integers(0, 3, 60), generator.random(60)
-    cells = read_cells(_write(tmp_path / "m.vtk", (3, 4, 5), part=rank_of, porous=porous), ["cells", "porous"])
-    held = counts_of(cells, rank_of_cells(cells, "part"), 4)
-    assert held[:, 0].tolist() == [*np.bincount(rank_of).tolist(), 0]
-    assert held[:, 1] == pytest.approx([porous[rank_of == rank].sum() for rank in range(4)])
-    np.savetxt(tmp_path / "p.txt", rank_of, fmt="%d", header="rank of each cell")
-    np.save(tmp_path / "p.npy", rank_of)
-    for name in ("p.txt", "p.npy"):
-        assert (counts_of(cells, rank_of_cells(cells, tmp_path / name), 4) == held).all()
+    assert cells.centres[0].tolist() == [0.5, 0.5, 0.5]
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    path = _write(tmp_path / "m.vtu", (2, 2), material=[1, 1, 2, 2], depth=[0.0, -1, 0, 0], part=[0.0, 0.5, 1, 1])
+    path = _write(tmp_path / "m.vtu", (2, 2), material=[1, 1, 2, 2], depth=[0.0, -1, 0, 0])
     with pytest.raises(DataError, match=r"expected a feature of its cells \(cells, .*material.*\), found 'porous'"):
         read_cells(path, ["porous"])
     with pytest.raises(DataError, match=r"a value of the array material \(1, 2\), found '3'"):
         read_cells(path, ["material=3"])
     with pytest.raises(DataError, match="how much of depth each cell is, from 0, found -1"):
         read_cells(path, ["depth"])
-    cells = read_cells(path, ["cells"])
-    with pytest.raises(DataError, match="found neither with the name 'ranks'"):
-        rank_of_cells(cells, "ranks")
-    with pytest.raises(DataError, match=r"array part: expected whole numbers of ranks .*, found 0\.5"):
-        rank_of_cells(cells, "part")
-    with pytest.raises(DataError, match=r"one rank for each of 4 cells, found shape \(3,\)"):
-        counts_of(cells, np.array([0, 1, 1]), 2)
-    with pytest.raises(DataError, match="ranks from 0 to 1, found 2"):
-        counts_of(cells, np.array([0, 1, 2, 1]), 2)
-    (tmp_path / "p.txt").write_text("0\none\n")
-    with pytest.raises(DataError, match="expected one rank per line"):
-        rank_of_cells(cells, tmp_path / "p.txt")
 
 
 def _numbered_grid(width: int, height: int) -> Cells:
     """Cells in the order of OpenFOAM's blockMesh: x runs fastest."""
     y, x = np.divmod(np.arange(width * height), width)
-    number = np.arange(width * height).reshape(height, width)
-    pairs = [number[:, :-1].ravel(), number[:, 1:].ravel()], [number[:-1].ravel(), number[1:].ravel()]
-    neighbours = np.concatenate([np.column_stack(each) for each in pairs])
     counts = np.column_stack([np.ones(len(x)), (x < width // 4) & (y < height // 2)]).astype(float)
-    return Cells(np.column_stack([x, y]) + 0.5, ("cells", "porous"), counts, neighbours, "grid.vtu")
+    return Cells(np.column_stack([x, y]) + 0.5, ("cells", "porous"), counts, "grid.vtu")
 
 
 CELLS = _numbered_grid(20, 16)
 WEIGHTS = CELLS.counts @ np.array([1e-6, 7e-6])
-RANK_OF = PARTITIONERS["bisection"](CELLS, WEIGHTS, 6)
+RANK_OF = bisection(CELLS.centres, WEIGHTS, 6)
 FILES = partition_files(CELLS, WEIGHTS, RANK_OF)
 
 

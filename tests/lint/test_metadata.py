@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from markdown_helpers import ROOT
@@ -17,9 +16,6 @@ else:
     import tomli as tomllib
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-IMAGES = [
-    path for path in sorted((ROOT / "docker").rglob("*")) if path.is_file() and "precice-lb" in path.read_text("utf-8")
-]
 
 
 def test_the_version_is_one_of_semantic_versioning() -> None:
@@ -50,23 +46,11 @@ def test_python_and_pyprecice_are_those_that_are_stated() -> None:
         assert f"{oldest.replace('>=', ' ')} is the oldest" in text
 
 
-def test_descriptions_of_tutorials_keep_to_the_length_that_is_asked_for() -> None:
-    text = (ROOT / "docs" / "guidelines.md").read_text(encoding="utf-8")
-    described = dict(re.findall(r"^\| \[.+\]\(\.\./tutorials/(.+)/README\.md\) \| (.+?) \|", text, flags=re.MULTILINE))
-    assert described.keys() == {path.parent.name for path in ROOT.glob("tutorials/*/README.md")}
-    assert max(map(len, described.values())) <= 300
-
-
 def test_the_changelog_has_this_version_first() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     versions = [heading for heading in headings if heading != "Unreleased"]
     assert re.fullmatch(rf"{re.escape(VERSION)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", versions[0])
     assert "Unreleased" not in headings[1:]
-
-
-@pytest.mark.parametrize("path", IMAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_images_are_named_by_this_version(path: Path) -> None:
-    assert set(re.findall(r"precice-lb(?:-slurm)?:(\d+\.\d+\.\d+)", path.read_text(encoding="utf-8"))) <= {VERSION}
 
 
 def test_what_was_run_is_what_the_images_have() -> None:

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from xml.parsers import expat
 
 import pytest
@@ -53,22 +52,10 @@ def _parse(arguments: list[str]) -> None:
         app.parse_args(arguments, print_error=False, exit_on_error=False)
 
 
-def test_there_are_blocks_of_every_kind() -> None:
-    assert {"python", "toml"} <= {block.language for block in BLOCKS}
-    assert any(is_commands(block) for block in BLOCKS)
-
-
 @pytest.mark.parametrize("block", [b for b in BLOCKS if _own_commands(b)], ids=lambda b: b.name)
 def test_commands_have_options_that_exist(block: Block) -> None:
     for arguments in _own_commands(block):
         _parse(arguments)
-
-
-def test_a_misspelt_option_is_seen() -> None:
-    block = Block(ROOT / "README.md", 1, "", "mpiexec -n 2 python -m precice_lb summary x --per-rnk | head\n", "", "")
-    assert _own_commands(block) == [["summary", "x", "--per-rnk"]]
-    with pytest.raises(Exception, match="per-rnk"):
-        _parse(_own_commands(block)[0])
 
 
 def test_examples_in_help_have_options_that_exist() -> None:
@@ -126,14 +113,6 @@ def test_make_commands_have_targets() -> None:
     assert runs == ["test", "test-machine"]
 
 
-@pytest.mark.parametrize(("mpi", "run", "dev"), [("mpich", ".[mpich]", ".[dev,mpich]"), ("", ".", ".[dev]")])
-def test_make_installs_an_mpi_or_leaves_it_out(tmp_path: Path, mpi: str, run: str, dev: str) -> None:
-    for stamp, wanted in (("run", run), ("dev", dev)):
-        command = ["make", "-n", f"VENV={tmp_path}", f"MPI={mpi}", f"{tmp_path}/{stamp}.stamp"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        assert f'-e "{wanted}"\n' in done.stdout
-
-
 def test_the_keys_in_the_page_on_studies_are_those_of_the_tables() -> None:
     keys = generated().study_keys()
     before, after = generated().MARKS
@@ -178,8 +157,9 @@ def test_names_of_environment_variables_are_described() -> None:
     assert read <= described <= set(re.findall(r"PRECICE_LB_\w+", source))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_are_kept_without_outputs(path: Path) -> None:
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] == "code":
-            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+def test_what_the_paper_cites_is_in_its_bibliography() -> None:
+    paper = ROOT / "docs" / "paper"
+    cited = set(re.findall(r"@(\w+)", (paper / "paper.md").read_text(encoding="utf-8")))
+    known = set(re.findall(r"^@\w+\{(\w+),$", (paper / "paper.bib").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert cited
+    assert cited == known

@@ -119,16 +119,6 @@ def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
     assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
 
 
-def test_a_participant_that_never_started_is_waited_for_by_nobody(
-    case: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stores = case / "stores"
-    close(open_store(stores, "Inner"))
-    assert main(["at-end", str(case), "--store", str(stores), "--participant", "Inner"]) == 0
-    assert capsys.readouterr() == ("", "")
-    assert written(case) == set()
-
-
 def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> None:
     stores = case / "stores"
     close(open_store(stores, "Outer"), finished=False)

@@ -56,13 +56,8 @@ def test_laws_come_back_as_planted_and_in_order(tmp_path):
     ("text", "message"),
     [
         ('{"A": {"serial": 1.0,\n "work" 2}}', "line 2: not JSON"),
-        ("[1, 2]", r"expected an object from participant to its cost law, found \[1, 2\]"),
-        ("{}", "expected an object from participant"),
-        ('{"A": 3}', "participant 'A': expected an object of coefficients, found 3"),
         ('{"A": {"serial": 1, "werk": 2}}', "participant 'A': unknown key 'werk', expected serial, work"),
         ('{"A": {"serial": 1, "work": "2"}}', "work must be a number, found '2'"),
-        ('{"A": {"serial": 1, "work": true}}', "work must be a number, found True"),
-        ('{"A": {"dimensions": 2.5}}', "dimensions must be a whole number, found 2.5"),
         ('{"A": {"serial": 1, "work": 2}}', r"missing surface, logarithmic \(seconds; 0 for none\)"),
         ('{"A": {"serial": -1, "work": 2, "surface": 0, "logarithmic": 0}}', "participant 'A': .*serial .* found -1"),
     ],

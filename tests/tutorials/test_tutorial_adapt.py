@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulation import read_laws
-from optimum import best_split
 from tutorial_helpers import (
     ROOT,
     TUTORIALS,
@@ -142,8 +141,8 @@ def test_the_solver_in_c_plus_plus_has_the_threads_of_its_split(tmp_path, compil
         f"{directory / 'solver-cpp' / program} {name} 0 0 {name}.txt"
         for name, program in (("Left", "plate"), ("Right", "plate-threads"))
     )
-    places = "Left=left-cpp,Right=right-openmp"
-    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", places, "--oversubscribe", "--"]
+    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", "Left=left-cpp,Right=right-openmp"]
+    words += ["--set", "launcher.oversubscribe=true", "--"]
     done = subprocess.run(
         [sys.executable, "-m", "precice_lb", *words, *shlex.split(commands)],
         cwd=tmp_path / "run", env=environment, capture_output=True, text=True, timeout=300,
@@ -166,26 +165,3 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
     for name, part in run.participants.items():
         assert len(part.windows) == 12
         assert np.median(part.compute_seconds) > read_laws(PLATE / "law.json")[name].seconds(part.ranks)
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-@pytest.mark.parametrize("study", ["adapt-your-solver-cpp", "adapt-your-solver-threads"])
-def test_the_campaign_of_the_compiled_solver_finds_the_optimum_of_the_laws(compiled, tmp_path, study):
-    directory, environment = compiled
-    shutil.copytree(directory, tmp_path / "tutorials" / "adapt-your-solver")
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    command = [sys.executable, "-m", "precice_lb", "calibrate", f"configs/{study}.toml"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=600)
-    campaign = tmp_path / "configs" / f"{study}-campaign"
-    found = json.loads((campaign / "recommendation.json").read_text())
-    if study == "adapt-your-solver-threads":
-        threads = found["split"]["Right"]
-        assert found["layouts"] == {"Right": {"ranks": 1, "threads": threads}}
-        logs = {path.parent.name: path.read_text() for path in campaign.glob("runs/*/Right.log")}
-        for run, log in logs.items():
-            found_threads = re.search(r"Right(?:1x)?(\d+)$", run)
-            assert found_threads is not None
-            assert log.startswith(f"Right: 1 x {found_threads[1]} threads, "), run
-    assert best_split(PLATE, found)[2] <= 0.02

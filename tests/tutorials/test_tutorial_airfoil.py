@@ -8,14 +8,7 @@ import sys
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from tutorial_helpers import (
-    TUTORIALS,
-    Coupled,
-    CoupledRuns,
-    assert_same_fields,
-    draw,
-    tutorial_modules,
-)
+from tutorial_helpers import COUPLED, TUTORIALS, assert_same_fields, couple_copy, tutorial_modules
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -58,49 +51,6 @@ def test_sound_converges_with_the_order(order):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
 
 
-@pytest.mark.parametrize(("order", "cells"), [(3, 8), (5, 8)])
-def test_a_vortex_in_the_nonlinear_equations_converges_with_the_order(order, cells):
-    errors = []
-    for refinement in (1, 2):
-        scheme = periodic(order, cells * refinement, flow.Euler(2.5), size=10.0)
-
-        def vortex(time, scheme=scheme):  # of Shu: isentropic, carried along unchanged
-            x, y = np.moveaxis((scheme.domain.centres - time * np.array([0.5, 0.3])) % 10.0 - 5.0, -1, 0)
-            strength = 0.5 * np.exp(0.5 * (1.0 - x * x - y * y))
-            density = (1.0 - 0.5 * (flow.GAMMA - 1.0) * strength**2) ** (1.0 / (flow.GAMMA - 1.0))
-            u, v = 0.5 - strength * y, 0.3 + strength * x
-            return scheme.equations.from_primitive(np.stack([density, u, v, density**flow.GAMMA / flow.GAMMA]))
-
-        scheme.domain.state[...] = vortex(0.0)
-        march(scheme, 1.0, 40)
-        errors.append(np.sqrt(((scheme.domain.state - vortex(1.0)) ** 2).mean()))
-    assert np.log2(errors[0] / errors[1]) > order - 0.7
-
-
-def test_viscosity_and_conduction_damp_as_they_should():
-    viscosity, seconds, small = 0.02, 0.2, 1e-6
-    scheme = periodic(3, 8, flow.NavierStokes(1.2, viscosity))
-    x, y = np.moveaxis(scheme.domain.centres, -1, 0)
-    k = 2.0 * np.pi
-    # Waves of shear in both directions, and one of temperature at constant pressure.
-    start = [
-        1.0 - small * np.sin(k * x),
-        small * np.cos(k * y),
-        small * np.cos(k * x),
-        np.full_like(x, 1.0 / flow.GAMMA),
-    ]
-    scheme.domain.state[...] = scheme.equations.from_primitive(np.stack(start))
-    march(scheme, seconds, 100)
-    _, u, v, _ = scheme.equations.primitive(scheme.domain.state)
-    shear = np.exp(-viscosity * k**2 * seconds)
-    assert 2.0 * np.mean(u * np.cos(k * y)) / small == pytest.approx(shear, rel=0.02)
-    assert 2.0 * np.mean(v * np.cos(k * x)) / small == pytest.approx(shear, rel=0.02)
-    density, _, _, pressure = scheme.equations.primitive(scheme.domain.state)
-    entropy = flow.GAMMA * pressure - density  # to first order, without the sound that conduction causes
-    conduction = np.exp(-viscosity / flow.PRANDTL * k**2 * seconds)
-    assert 2.0 * np.mean(entropy * np.sin(k * x)) / small == pytest.approx(conduction, rel=0.1)
-
-
 def test_a_periodic_box_conserves_and_a_uniform_flow_stays():
     scheme = periodic(5, 4, flow.Euler(2.0))
     noise = np.random.default_rng(1).normal(size=(4, *scheme.domain.centres.shape[:-1]))
@@ -116,25 +66,14 @@ def test_a_periodic_box_conserves_and_a_uniform_flow_stays():
         assert np.abs(scheme.rate()).max() < 1e-12
 
 
-CASE = Coupled("airfoil", ("inner-python", "middle-python", "outer-python"), WINDOWS, COARSE)
-embedded = CASE.on_one_rank()
-
-
-class TestCoupledRuns(CoupledRuns):
-    case = CASE
-    others = (2, 3, 1), 1e-12, WINDOWS
-    libprecice = (2, 3, 2), 1e-11
-    emulated = (3, 2, 1), 4
-
-
 @pytest.mark.mpi
 def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     np.savetxt(tmp_path / "partition.txt", PARTITION, fmt="%d")
     solver, there, fields = f"inner-python {POROUS}", tmp_path / "3", []
     for count, more in ((1, ""), (3, f" --partition {tmp_path}/partition.txt")):
-        solvers = (solver + more, *CASE.solvers[1:])
+        solvers = (solver + more, *COUPLED["airfoil"].solvers[1:])
         options = {"windows": 8, "record": True, "solvers": solvers}
-        fields.append(CASE.run(mpiexec, tmp_path / f"{count}", (count, 1, 1), **options))
+        fields.append(couple_copy(mpiexec, tmp_path / f"{count}", "airfoil", (count, 1, 1), **options))
     plain, fields = fields
     assert_same_fields(fields, plain, 1e-12)
     assert np.abs(plain[0]["velocity"] - case.BACKGROUND[1]).max() > 0.01  # the airfoil has begun to act
@@ -178,8 +117,8 @@ def test_pores_slow_the_fluid_by_their_law():
 
 
 @pytest.mark.mpi
-def test_coupled_fields_are_those_of_one_domain(embedded):
-    fields = dict(zip(case.PARTS, embedded[1], strict=True))
+def test_coupled_fields_are_those_of_one_domain(on_one_rank):
+    fields = dict(zip(case.PARTS, on_one_rank("airfoil")[1], strict=True))
     scheme = reference.build_reference(coarsen=2, box="Middle")  # sound has not come to its edge yet
     airfoil = case.Airfoil(scheme.domain, scheme.equations)
     forces = []
@@ -198,9 +137,3 @@ def test_coupled_fields_are_those_of_one_domain(embedded):
         error = field["pressure"].ravel()[np.lexsort(np.round(mine.T, 6))] - own[3, found][order]
         wave = np.abs(field["pressure"] - case.BACKGROUND[3]).max()
         assert np.abs(error).max() < 0.05 * wave, name
-
-
-@pytest.mark.mpi
-def test_the_plot_shows_the_fields(embedded):
-    outputs = [f"{name}-python/{name}.npz" for name in ("inner", "middle", "outer")]
-    assert 10_000 < draw("airfoil", embedded[0], *outputs) < 300_000

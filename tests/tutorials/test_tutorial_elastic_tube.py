@@ -10,14 +10,9 @@ import sys
 import numpy as np
 import pytest
 from scipy.special import jn_zeros
-from tutorial_helpers import (
-    TUTORIALS,
-    Coupled,
-    CoupledRuns,
-    tutorial_modules,
-)
+from tutorial_helpers import TUTORIALS, tutorial_modules
 
-tube, flow, wall, exact, plot = tutorial_modules("elastic-tube", "tube", "flow", "wall", "exact", "plot")
+tube, flow, wall, exact = tutorial_modules("elastic-tube", "tube", "flow", "wall", "exact")
 TUBE = tube.Tube()
 WINDOWS = 30
 
@@ -125,21 +120,9 @@ def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
             np.testing.assert_allclose(parts[f"arr_{index}"], np.linalg.solve(matrix, right), atol=1e-12)
 
 
-CASE = Coupled("elastic-tube", ("fluid-python", "solid-python"), WINDOWS)
-embedded = CASE.on_one_rank()
-
-
-class TestCoupledRuns(CoupledRuns):
-    case = CASE
-    others = (2, 1), 1e-6, WINDOWS
-    libprecice = (2, 1), 1e-3
-    emulated = (2, 3), 4
-    iterations = 4
-
-
 @pytest.mark.mpi
-def test_the_coupled_wave_is_that_of_one_system(embedded):
-    fluid, solid = embedded[1]
+def test_the_coupled_wave_is_that_of_one_system(on_one_rank):
+    fluid, solid = on_one_rank("elastic-tube")[1]
     assert fluid["time"] == pytest.approx(5e-6 * np.arange(1, WINDOWS + 1))
     pressure, _ = together(200, 5e-6, WINDOWS * 5e-6)
     # The coupling iterates until successive ones differ by less than 1e-4.
@@ -150,11 +133,3 @@ def test_the_coupled_wave_is_that_of_one_system(embedded):
     stored = 2.0 * np.pi * TUBE.radius * solid["displacement"] + TUBE.area / TUBE.bulk_modulus * fluid["pressure"]
     entered = np.trapezoid(np.append(0.0, TUBE.inflow(fluid["time"])), np.append(0.0, fluid["time"]))
     assert stored[-1].sum() * TUBE.length / 200 == pytest.approx(entered, rel=0.01)
-
-
-def test_the_crest_travels_at_the_speed_of_theory():
-    pressure, x = together(100, 1e-5, 1.2e-3)
-    time = 1e-5 * np.arange(1, len(pressure) + 1)
-    theory = plot.speed(x, time, exact.exact_pressure(TUBE, x, time), TUBE)
-    assert plot.speed(x, time, pressure, TUBE) == pytest.approx(theory, rel=0.03)
-    assert theory == pytest.approx(TUBE.wave_speed, rel=0.03)

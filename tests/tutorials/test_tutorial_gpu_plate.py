@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tutorial_helpers import TUTORIALS, Coupled, assert_same_fields, tutorial_modules
+from tutorial_helpers import TUTORIALS, assert_same_fields, couple_copy, kept, tutorial_modules
 
 PLATE = TUTORIALS / "gpu-plate"
 WINDOWS = 8
@@ -45,19 +45,6 @@ def test_what_enters_through_the_wall_is_what_the_fluid_gets():
     assert np.abs(fluid._carried - found).max() > 0.1
 
 
-def test_torch_gives_numpy_s_result_within_rounding():
-    pytest.importorskip("torch", reason="torch is not installed")
-    found = {}
-    for library in ("numpy", "torch"):
-        fluid = case.build("Fluid", 1.0, 2, conduction.array_maker(library))
-        for _ in range(3):
-            fluid.carry()
-            fluid.temperature, flux = fluid.conduct(np.linspace(5.0, 10.0, 64), fluid.temperature)
-        found[library] = conduction.on_host(fluid.temperature), conduction.on_host(flux)
-    for mine, theirs in zip(found["torch"], found["numpy"], strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=0.0, atol=1e-9 * np.abs(theirs).max())
-
-
 STEPS = """
 import sys
 import numpy as np
@@ -88,17 +75,9 @@ def test_what_is_computed_does_not_depend_on_the_ranks(mpiexec, tmp_path):
     np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-8)
 
 
-CASE = Coupled("gpu-plate", ("fluid-python", "solid-python"), WINDOWS)
-embedded = CASE.on_one_rank()
-
-
-def without_counts(fields):
-    return [{key: values for key, values in each.items() if key not in ("solves", "advections")} for each in fields]
-
-
 @pytest.mark.mpi
-def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(embedded):
-    fluid, solid = embedded[1]
+def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(on_one_rank):
+    fluid, solid = on_one_rank("gpu-plate")[1]
     assert fluid["advections"] == WINDOWS
     assert fluid["solves"] == solid["solves"] > 2 * WINDOWS
     through = fluid["heat_rate"].sum()
@@ -108,11 +87,8 @@ def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(embedde
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize(
-    ("backend", "array"), [pytest.param("libprecice", "numpy", marks=pytest.mark.precice), ("embedded", "torch")]
-)
-def test_libprecice_and_torch_give_the_same_fields(mpiexec, tmp_path, embedded, backend, array):
-    pytest.importorskip(array, reason=f"{array} is not installed")
-    solvers = (f"fluid-python --array {array}", "solid-python")
-    fields = CASE.run(mpiexec, tmp_path / "run", (1, 1), backend=backend, solvers=solvers)
-    assert_same_fields(without_counts(fields), without_counts(embedded[1]), TOLERANCE)
+def test_torch_gives_the_same_fields(mpiexec, tmp_path, on_one_rank):
+    pytest.importorskip("torch", reason="torch is not installed")
+    solvers = ("fluid-python --array torch", "solid-python")
+    fields = couple_copy(mpiexec, tmp_path / "run", "gpu-plate", (1, 1), solvers=solvers)
+    assert_same_fields(kept("gpu-plate", fields), kept("gpu-plate", on_one_rank("gpu-plate")[1]), TOLERANCE)

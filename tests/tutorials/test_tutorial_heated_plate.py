@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tutorial_helpers import (
-    Coupled,
-    CoupledRuns,
-    tutorial_modules,
-)
+from tutorial_helpers import couple_copy, tutorial_modules
 
 WINDOWS, SECONDS = 30, 0.2
 
@@ -41,32 +37,21 @@ def test_a_slab_warms_up_as_the_series_says():
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.3)
 
 
-CASE = Coupled("heated-plate", ("fluid-python", "solid-python"), WINDOWS, ("--coarsen", "2"))
-embedded = CASE.on_one_rank()
-
-
-class TestCoupledRuns(CoupledRuns):
-    case = CASE
-    others = (5, 2), 1e-12, WINDOWS
-    libprecice = (3, 2), 1e-9
-    emulated = (4, 2), 5
-
-
 @pytest.mark.mpi
-def test_the_coupling_is_first_order_in_the_window_and_close_to_one_program(mpiexec, tmp_path, embedded):
+def test_the_coupling_is_first_order_in_the_window_and_close_to_one_program(mpiexec, tmp_path, on_one_rank):
     edit = (f'size value="{SECONDS}"', f'size value="{SECONDS / 2}"')
-    halved = CASE.run(mpiexec, tmp_path / "half", (1, 1), windows=2 * WINDOWS, edit=edit)
+    halved = couple_copy(mpiexec, tmp_path / "half", "heated-plate", (1, 1), windows=2 * WINDOWS, edit=edit)
     fluid, solid = case.build_fluid(coarsen=2), case.build_solid(coarsen=2)
     reference.march_together(fluid, solid, WINDOWS * SECONDS)
-    for body, once, twice in zip((fluid, solid), embedded[1], halved, strict=True):
+    for body, once, twice in zip((fluid, solid), on_one_rank("heated-plate")[1], halved, strict=True):
         errors = [np.sqrt(((run["temperature"] - body.temperature) ** 2).mean()) for run in (once, twice)]
         assert errors[0] < 0.02 < 1.0 < np.abs(body.temperature - case.COLD).max()
         assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.3)
 
 
 @pytest.mark.mpi
-def test_no_heat_is_lost_at_the_surface(embedded):
-    fluid, solid = embedded[1]
+def test_no_heat_is_lost_at_the_surface(on_one_rank):
+    fluid, solid = on_one_rank("heated-plate")[1]
     through = fluid["heat_rate"].sum() * SECONDS  # J per metre of depth
     size = np.diff(solid["x"])[0]
     kept = case.METALLIC.capacity * size**2 * (solid["temperature"] - case.COLD).sum()

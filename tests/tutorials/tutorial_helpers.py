@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import math
 import os
 import re
 import shutil
@@ -16,17 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import pytest
 from clock_helpers import emulated_clock
-from emulation import read_laws
 
 from precice_lb.case import patch_configuration
-from precice_lb.dataset import load_runs
-from precice_lb.ingest.profiling import enrich
-from precice_lb.schedule import Schedule
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"
@@ -148,100 +142,45 @@ def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], 
             np.testing.assert_allclose(values, expected, rtol=0.0, atol=atol, err_msg=key)
 
 
-def assert_near_stability_limit(columns: Sequence[Any], step: float, order: int, beyond: float) -> None:
-    """A Runge-Kutta step of that order is stable with the matrix of these columns, and ``beyond`` times it is not."""
-    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
-
-    def growth(step: float) -> float:
-        return float(np.abs(sum((eigenvalues * step) ** k / math.factorial(k) for k in range(order + 1))).max())
-
-    assert growth(step) < 1.0 + 1e-9
-    assert growth(beyond * step) > 1.0 + 1e-6
-
-
 @dataclass(frozen=True)
 class Coupled:
     """A tutorial as its tests run it."""
 
-    name: str
     solvers: tuple[str, ...]
     windows: int
     arguments: tuple[str, ...] = ()
-
-    def run(
-        self, mpiexec: str, directory: Path, ranks: Sequence[int], *, edit: tuple[str, str] = ("", ""), **more: Any
-    ) -> list[dict[str, Any]]:
-        """Run a copy in ``directory``, its configuration edited; ``more``: options of `couple`, windows, solvers."""
-        copy_tutorial(self.name, directory, windows=more.pop("windows", self.windows))
-        configuration = directory / "precice-config.xml"
-        assert edit[0] in configuration.read_text()
-        configuration.write_text(configuration.read_text().replace(*edit) if edit[0] else configuration.read_text())
-        solvers = dict(zip(more.pop("solvers", self.solvers), ranks, strict=True))
-        more = {"backend": "embedded", "arguments": self.arguments, **more}
-        return couple(mpiexec, directory, solvers, **more)
-
-    def on_one_rank(self) -> Any:
-        """Give the fixture of a run on one rank each, once in a file: its directory, and what it wrote."""
-
-        @pytest.fixture(scope="module")
-        def embedded(mpiexec: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-            directory = tmp_path_factory.mktemp(self.name) / "one"
-            return directory, self.run(mpiexec, directory, [1] * len(self.solvers))
-
-        return embedded
+    #: Fields that are compared, of those that are not all.
+    kept: tuple[str, ...] = ()
 
 
-class CoupledRuns:
-    """What holds of coupled runs of all tutorials: a file's class says of which, and to which accuracy."""
-
-    case: ClassVar[Coupled]
-    #: Ranks, accuracy and windows of another run, and ranks and accuracy of one on libprecice.
-    others: ClassVar[tuple[Sequence[int], float, int]]
-    libprecice: ClassVar[tuple[Sequence[int], float]]
-    #: Ranks and time windows of a run with the load of the tutorial's law; over how many iterations a window has it.
-    emulated: ClassVar[tuple[Sequence[int], int]]
-    iterations: ClassVar[int] = 1
-
-    def kept(self, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What is compared."""
-        return fields
-
-    @pytest.mark.mpi
-    def test_fields_do_not_depend_on_the_ranks(self, mpiexec: str, tmp_path: Path, embedded: Any) -> None:
-        ranks, tolerance, windows = self.others
-        found = self.case.run(mpiexec, tmp_path / "run", ranks, windows=windows)
-        assert_same_fields(self.kept(found), self.kept(embedded[1]), tolerance)
-
-    @pytest.mark.precice
-    @pytest.mark.mpi
-    def test_libprecice_gives_the_same_fields(self, mpiexec: str, tmp_path: Path, embedded: Any) -> None:
-        ranks, tolerance = self.libprecice
-        found = self.case.run(mpiexec, tmp_path / "run", ranks, backend="libprecice")
-        assert_same_fields(self.kept(found), self.kept(embedded[1]), tolerance)
-
-    @pytest.mark.mpi
-    @pytest.mark.slow("compares real times with a law's")
-    def test_the_emulated_load_costs_what_its_law_says(self, mpiexec: str, tmp_path: Path) -> None:
-        ranks, windows = self.emulated
-        options: dict[str, Any] = {"windows": windows, "arguments": ("--load", "emulated"), "record": True}
-        self.case.run(mpiexec, tmp_path / "run", ranks, **options)
-        (run,) = load_runs([tmp_path / "run"], complete=enrich)
-        schedule = Schedule.from_config(TUTORIALS / self.case.name / "precice-config.xml")
-        for name, law in read_laws(TUTORIALS / self.case.name / "law.json").items():
-            part = run.participants[name]
-            count = windows * schedule.windows[name] // min(schedule.windows.values())
-            expected = np.array([law.seconds(part.ranks) * law.factor(each, part.ranks) for each in range(count)])
-            compute = part.compute_seconds if self.iterations == 1 else part.compute_seconds / part.iterations
-            np.testing.assert_allclose(compute, expected / self.iterations, atol=MESSAGES)
+CLIMATE = ("coupler-python", "atmosphere-python", "land-python", "ice-python", "ocean-python")
+COUPLED = {
+    "airfoil": Coupled(("inner-python", "middle-python", "outer-python"), 50, ("--coarsen", "2")),
+    "climate": Coupled(CLIMATE, 3, kept=("time", "energy", "temperature")),
+    "elastic-tube": Coupled(("fluid-python", "solid-python"), 30),
+    "gpu-plate": Coupled(("fluid-python", "solid-python"), 8, kept=("x", "y", "temperature", "heat_rate")),
+    "heated-plate": Coupled(("fluid-python", "solid-python"), 30, ("--coarsen", "2")),
+    "pulse": Coupled(("inner-python", "outer-python"), 60),
+}
 
 
-def draw(name: str, directory: Path, *outputs: str) -> int:
-    """Let a tutorial's plot.py draw what a run in ``directory`` has written; return the picture's bytes."""
-    command = [sys.executable, str(TUTORIALS / name / "solver-python" / "plot.py"), *outputs, "--output", "picture.png"]
-    subprocess.run(command, cwd=directory, check=True, timeout=300)
-    picture = (directory / "picture.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    return len(picture)
+def kept(name: str, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is compared of the fields of a tutorial's run."""
+    keys = COUPLED[name].kept
+    return [{key: values for key, values in part.items() if not keys or key in keys} for part in fields]
+
+
+def couple_copy(
+    mpiexec: str, directory: Path, name: str, ranks: Sequence[int], *, edit: tuple[str, str] = ("", ""), **more: Any
+) -> list[dict[str, Any]]:
+    """Run a copy of a tutorial in ``directory``, its configuration edited; ``more``: of `couple`, windows, solvers."""
+    tutorial = COUPLED[name]
+    copy_tutorial(name, directory, windows=more.pop("windows", tutorial.windows))
+    configuration = directory / "precice-config.xml"
+    assert edit[0] in configuration.read_text()
+    configuration.write_text(configuration.read_text().replace(*edit) if edit[0] else configuration.read_text())
+    solvers = dict(zip(more.pop("solvers", tutorial.solvers), ranks, strict=True))
+    return couple(mpiexec, directory, solvers, **{"backend": "embedded", "arguments": tutorial.arguments, **more})
 
 
 def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from chain_view_helpers import chain_of
+from chain_helpers import chain_of
 from clock_helpers import emulated_clock
 from emulation import CostLaw
 from precice_xml_helpers import configuration, scheme

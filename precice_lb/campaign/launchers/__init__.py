@@ -7,30 +7,27 @@ tokens or as a script's text, so that a test can check the exact command before 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import hashlib
 import json
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from inspect import signature
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from precice_lb.campaign.plan import RunPlan, Task, cores_of
 from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, strays
-from precice_lb.campaign.schedulers import Scheduler, follow, job_lines
-from precice_lb.case.tables import Text, Whole
+from precice_lb.campaign.schedulers import JOB_SCRIPT, Scheduler, follow, job_lines
+from precice_lb.case.tables import Text, Whole, explain
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS, close_match
 from precice_lb.text import plural, say
 
-__all__ = ["Launcher", "keys_of", "launcher_from"]
+__all__ = ["Launcher", "launcher_from"]
 
 
 class Launcher(ABC):
@@ -58,6 +55,8 @@ class Launcher(ABC):
         Is told what somebody has to do while a run waits.
     """
 
+    # Keys are what the fields say: "1" is no number, 1 not true.
+    __pydantic_config__ = ConfigDict(strict=True)
     name: str = ""
     directory = Path()
     scheduler: Scheduler | None = None
@@ -66,11 +65,6 @@ class Launcher(ABC):
     setup: Sequence[str] = ()
     warn: Callable[[str], None]
     _warned: set[str]
-
-    @cached_property
-    def label(self) -> str:
-        """Name of what the campaign submits, its own among all campaigns."""
-        return f"precice-lb-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}"
 
     def ready(self, directory: Path = Path()) -> Launcher:
         """Return a launcher with the same keys, and with what it needs of this machine.
@@ -116,9 +110,7 @@ class Launcher(ABC):
         plan : RunPlan
             The run.
         """
-        return tuple(
-            dataclasses.replace(task, command=(*task.setting, *self.command(plan, task))) for task in plan.tasks
-        )
+        return tuple(replace(task, command=(*task.setting, *self.command(plan, task))) for task in plan.tasks)
 
     def header(self, plan: RunPlan) -> str:
         """Return what a job script says to the batch system.
@@ -148,7 +140,7 @@ class Launcher(ABC):
         plan : RunPlan
             The run.
         """
-        return {} if self.scheduler is None else {self._script(plan): self.job_script(plan)}
+        return {} if self.scheduler is None else {plan.directory / JOB_SCRIPT: self.job_script(plan)}
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Return the environment of the commands: without what would mislead them, with what they need.
@@ -247,7 +239,8 @@ class Launcher(ABC):
         plan : RunPlan
             The run.
         """
-        return f"{self.label}-{plan.name}"[:120]
+        # Its own among all campaigns.
+        return f"precice-lb-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}-{plan.name}"[:120]
 
     def stop(self, token: str, job: str | None) -> None:
         """Stop what an interrupted campaign left running beyond this machine's processes.
@@ -264,16 +257,11 @@ class Launcher(ABC):
 
     def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
         """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
-
-        def warn_of(why: str) -> None:
-            what = f"{scheduler.describe(job or '')} waits and does not start by itself"
-            self._warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
-
         submitted = None
         try:
             if job is None:
-                job = submitted = scheduler.submit(plan, self._script(plan))
-            return follow(scheduler, plan, job, note, warn_of)
+                job = submitted = scheduler.submit(plan, plan.directory / JOB_SCRIPT)
+            return follow(scheduler, plan, job, note, self.warn_once)
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
             if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
@@ -283,14 +271,19 @@ class Launcher(ABC):
             if submitted is not None:
                 scheduler.close(submitted)
 
-    def _warn_once(self, text: str, reason: str) -> None:
-        """Tell a reason once, whichever run it keeps waiting."""
+    def warn_once(self, text: str, reason: str) -> None:
+        """Tell a reason once, whichever run it keeps waiting.
+
+        Parameters
+        ----------
+        text : str
+            What is told.
+        reason : str
+            By which it is known again.
+        """
         if reason not in self._warned:
             self._warned.add(reason)
             self.warn(text)
-
-    def _script(self, plan: RunPlan) -> Path:
-        return plan.directory / "job.sh"
 
 
 @dataclass(kw_only=True)
@@ -316,47 +309,36 @@ class ProgramLauncher(Launcher):
     pin: bool = True
 
 
-def keys_of(kind: type[Launcher]) -> type[BaseModel]:
-    """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
-    types, parameters = get_type_hints(kind, include_extras=True), signature(kind).parameters.values()
-    if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
-        raise StudyError(
-            f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
-            f"{other}; update the distribution that adds it"
-        )
-    fields: dict[str, Any] = {
-        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in parameters
-    }
-    return create_model(kind.__name__, __config__=ConfigDict(strict=True, protected_namespaces=()), **fields)
-
-
 def launcher_from(table: object, directory: Path) -> Launcher:
     """Make the launcher that a study's ``[launcher]`` table asks for, whose paths are relative to a directory."""
-    keys = dict(table) if isinstance(table, dict) else {}
-    name = keys.pop("name", "mpiexec")
-    if not isinstance(name, str) or name not in LAUNCHERS:
-        names = sorted(LAUNCHERS)
+    if not isinstance(table, dict):
+        raise StudyError(f"launcher: expected a table, found {table!r}")
+    keys = dict(table)
+    name, names = keys.pop("name", "mpiexec"), sorted(LAUNCHERS)
+    if name not in names:
         close = close_match(str(name), names)
         raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
     kind: Any = LAUNCHERS[name]
-    if not (isinstance(kind, type) and issubclass(kind, Launcher)):
+    is_launcher = isinstance(kind, type) and issubclass(kind, Launcher) and is_dataclass(kind)
+    if not is_launcher:
         raise StudyError(
-            f"launcher {name!r}: expected a subclass of precice_lb.campaign.Launcher, found {kind!r}; repair or "
-            "uninstall the distribution that adds it"
+            f"launcher {name!r}: expected a dataclass derived from precice_lb.campaign.Launcher, found {kind!r}; "
+            "repair or uninstall the distribution that adds it"
         )
-    model = keys_of(kind)
-    known = sorted(model.model_fields)
-    for key in sorted(keys.keys() - set(known)):
+    known = sorted(field.name for field in fields(kind))
+    if unknown := sorted(keys.keys() - known):
         raise StudyError(
-            f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
-            f"{close_match(key, known)}"
+            f"launcher: {unknown[0]}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
+            f"{close_match(unknown[0], known)}"
         )
-    # As JSON, since there a text may be a path and a list a tuple, but 1 is not true.
-    text = json.dumps({"launcher": keys if isinstance(table, dict) else table}, default=str)
-    checked = create_model("Table", launcher=(model, ...)).model_validate_json(text).launcher  # type: ignore[attr-defined]
-    values = {key: getattr(checked, key) for key in keys}
-    paths = {key: place(path, directory) for key, path in values.items() if isinstance(path, Path)}
-    launcher: Launcher = kind(**values | paths)
+    try:
+        # As JSON, since there a text may be a path and a list a tuple.
+        launcher: Launcher = TypeAdapter(kind).validate_json(json.dumps(keys, default=str))
+    except ValidationError as error:
+        raise StudyError(f"launcher.{explain(error, keys, kind)}") from None
+    for key in keys:
+        if isinstance(path := getattr(launcher, key), Path):
+            setattr(launcher, key, place(path, directory))
     launcher.name = name
     return launcher
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
@@ -25,16 +25,15 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
 
     Hardware threads of one core share its units: a rank on the second one would slow down the first.
     """
-    processors = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
     cores: dict[tuple[int, int], int] = {}
-    for processor in processors:
+    for processor in sorted(os.sched_getaffinity(0) if allowed is None else allowed):
         place = topology / f"cpu{processor}" / "topology"
         try:
-            key = tuple(int((place / name).read_text()) for name in ("physical_package_id", "core_id"))
+            key = int((place / "physical_package_id").read_text()), int((place / "core_id").read_text())
         except (OSError, ValueError):
-            key = (0, -1 - processor)  # not described: taken for a core of its own
-        cores.setdefault((key[0], key[1]), processor)
-    return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
+            key = 0, -1 - processor  # not described: taken for a core of its own
+        cores.setdefault(key, processor)
+    return tuple(processor for _, processor in sorted((package, one) for (package, _), one in cores.items()))
 
 
 def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[Sequence[int]]]:
@@ -94,25 +93,20 @@ class MpiexecLauncher(ProgramLauncher):
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return ``mpiexec … -n ranks command``."""
-        before: list[str] = []
-        options: list[str] = []
-        inside: list[str] = []
-        is_open = self.family is MPIFamily.OPEN_MPI
-        if not self.pin or plan.cores > len(self.cores):
-            options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
-        else:
-            # As ``taskset -c`` reads them.
-            cores = [
-                ",".join(map(str, of_rank)) for of_rank in cores_of_ranks(plan.tasks, self.cores)[task.participant]
-            ]
-            if self.family is MPIFamily.HYDRA:
-                options = ["-bind-to", f"user:{','.join(of_rank.replace(',', '+') for of_rank in cores)}"]
-            elif is_open:
-                options = ["--bind-to", "none"]
-                inside = ["bash", "-c", _PINNED.format(" ".join(cores)), "bash"]
-            else:
-                before = ["taskset", "-c", ",".join(cores)]
-        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *inside, *task.command]
+        start = [*self.arguments, "-n", str(task.ranks)]
+        is_pinned = self.pin and plan.cores <= len(self.cores)
+        if not is_pinned:
+            options = ["--oversubscribe", "--bind-to", "none"] if self.family == "Open MPI" else []
+            return [self.mpiexec, *options, *start, *task.command]
+        # As ``taskset -c`` reads them.
+        cores = [",".join(map(str, of_rank)) for of_rank in cores_of_ranks(plan.tasks, self.cores)[task.participant]]
+        if self.family == "Hydra":
+            bound = ",".join(of_rank.replace(",", "+") for of_rank in cores)
+            return [self.mpiexec, "-bind-to", f"user:{bound}", *start, *task.command]
+        if self.family == "Open MPI":
+            inside = ["bash", "-c", _PINNED.format(" ".join(cores)), "bash"]
+            return [self.mpiexec, "--bind-to", "none", *start, *inside, *task.command]
+        return ["taskset", "-c", ",".join(cores), self.mpiexec, *start, *task.command]
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
@@ -120,18 +114,13 @@ class MpiexecLauncher(ProgramLauncher):
         Open MPI gets its permission to run as root where that is so.
         """
         kept = {name: value for name, value in inherited.items() if not name.startswith(BATCH_PREFIXES)}
-        if self.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
+        if self.family == "Open MPI" and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
 
 
-class MPIFamily(Enum):
-    """The families of ``mpiexec`` whose command lines differ, by what they say of themselves."""
-
-    OPEN_MPI = "Open MPI|OpenRTE|PRRTE"
-    INTEL = r"Intel\(R\) MPI"
-    HYDRA = "(?i:hydra)"
-    OTHER = ""
+# Families of ``mpiexec`` whose command lines differ.
+Family = Literal["Open MPI", "Hydra", "other"]
 
 
 def find_mpiexec(program: str | None = None) -> str:
@@ -139,31 +128,28 @@ def find_mpiexec(program: str | None = None) -> str:
 
     The one beside the interpreter comes first because it belongs to the environment's mpi4py.
     """
+    beside = Path(sys.executable).parent / "mpiexec"
     if program is not None:
-        if path := shutil.which(os.path.expanduser(program)):
-            return _below_a_prefix(path)
+        path = shutil.which(os.path.expanduser(program))
+    else:
+        path = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if path is None and program is not None:
         raise CalibrationError(
             f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
         )
-    beside = Path(sys.executable).parent / "mpiexec"
-    path = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
     if path is None:
         raise CalibrationError(
             f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
             "(or the extra `mpich` of this package), or use the machine's own MPI"
         )
-    return _below_a_prefix(path)
-
-
-def _below_a_prefix(program: str) -> str:
-    """Name a program of /bin by the directory that this links to; links of its own say what it is called as."""
-    # Open MPI takes the directory above its own for its installation and refuses the root directory.
-    directory, name = os.path.split(program)
-    return os.path.join(os.path.realpath(directory), name) if os.path.dirname(directory) == "/" else program
+    # Open MPI takes the directory above its own for its installation and refuses the root directory, so that a program
+    # of /bin is named by the directory that this links to; links of its own say what it is called as.
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name) if os.path.dirname(folder) == "/" else path
 
 
 @lru_cache(maxsize=8)
-def mpi_family(program: str) -> MPIFamily:
+def mpi_family(program: str) -> Family:
     """Tell from ``mpiexec --version`` which one it is."""
     try:
         done = subprocess.run(
@@ -172,8 +158,12 @@ def mpi_family(program: str) -> MPIFamily:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CalibrationError(f"{program} --version does not work: {error}") from error
     text = done.stdout + done.stderr
-    family = next(family for family in MPIFamily if re.search(family.value, text))
-    if family is MPIFamily.OTHER and done.returncode != 0:
+    if re.search("Open MPI|OpenRTE|PRRTE", text):
+        return "Open MPI"
+    # Intel MPI's has another syntax, and another name.
+    if "hydra" in text.lower() and "Intel(R) MPI" not in text:
+        return "Hydra"
+    if done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return family
+    return "other"

@@ -1,4 +1,4 @@
-"""Slurm: steps inside an allocation, or a job for each run."""
+"""Slurm: steps inside an allocation, or a job for each run; patient with a controller that is busy or away."""
 
 from __future__ import annotations
 
@@ -6,22 +6,162 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
-from precice_lb.campaign.schedulers import JOB_LOG
-from precice_lb.campaign.schedulers.slurm import (
-    UNSET_OPTIONS,
-    SlurmScheduler,
-    find_slurm,
-    outside_of_jobs,
-    scontrol,
-    without_slurm_options,
-)
+from precice_lb.campaign.schedulers import JOB_LOG, Scheduler, insist
 from precice_lb.case.tables import Options, Text
 from precice_lb.exceptions import CalibrationError
+
+_LIVE_STATES = (
+    "PENDING CONFIGURING RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING REQUEUED REQUEUE_FED "
+    "REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
+)
+
+# srun takes these for options of its own, although they say how the job's script was placed.
+_OPTION_VARIABLES = (
+    "SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_SOCKET SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS SLURM_NNODES "
+    "SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_DISTRIBUTION SLURM_HINT SLURM_CPU_BIND "
+    "SLURM_EXACT SLURM_OVERLAP SLURM_EXCLUSIVE SLURM_THREADS_PER_CORE"
+)
+UNSET_OPTIONS = f"unset {_OPTION_VARIABLES}\n"
+"""The line of a job script without which its steps would inherit the options of the script."""
+
+# What sbatch says where it is worth trying again: limits that others' jobs fill, and a controller that is away.
+_TEMPORARY = re.compile(
+    "temporarily|job limit|submit limit|MaxSubmit|MaxJob|queue full|Unable to contact|Connection refused|timed out"
+    "|inactive|down|try again",
+    re.IGNORECASE,
+)
+
+# Why a job waits that will not start unless somebody changes it, the partition or an account's limits.
+_NEVER = re.compile(
+    r"Partition(?:TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|Invalid(?:Account|QOS)|JobHeld|NotAllowed"
+    r"|DependencyNeverSatisfied|(?:QOS|Assoc)\w*PerJob|ReservationDeleted"
+)
+
+# Of a job or step that is no more.
+_GONE = re.compile("Invalid job id|already completing or completed")
+
+_COMMAND_SECONDS = 180.0
+# For questions without which it goes on.
+_ANSWER_SECONDS = 30.0
+
+
+def find_slurm(name: str, program: str | None = None) -> str:
+    """Return the path of one of Slurm's programs."""
+    path = shutil.which(os.path.expanduser(program or name))
+    if path is None:
+        raise CalibrationError(
+            f"no {program or name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
+        )
+    return path
+
+
+def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables that ``srun`` takes for options of its own."""
+    return {name: value for name, value in environment.items() if name not in _OPTION_VARIABLES.split()}
+
+
+def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what a surrounding job has put there, which a submitted job would inherit."""
+    kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
+    return {name: value for name, value in environment.items() if name in kept or not name.startswith(left_out)}
+
+
+def _ask(
+    tokens: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
+    try:
+        return subprocess.run(tokens, env=environment, timeout=seconds, **streams)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(tokens, 1, "", str(error))
+
+
+class SlurmScheduler(Scheduler):
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for half an hour.
+
+    ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
+    """
+
+    live = frozenset(_LIVE_STATES.split())
+
+    def __init__(self, refused: Callable[[str, str], None]) -> None:
+        self._refused = refused
+        self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        """Submit the script of a run, and return the job's number."""
+        # By its name the job is found again, whatever its options say.
+        name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
+
+        def ask() -> str | None:
+            done = _ask(tokens, outside_of_jobs(os.environ))
+            if done.returncode == 0:
+                # "number" or "number;cluster", behind what the site's plugins may say.
+                return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+            words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
+            if not _TEMPORARY.search(words):
+                raise CalibrationError(f"Slurm refuses the job: {words}")
+            # It may have been taken, and the answer lost.
+            if (job := self.find(name)) is None:
+                self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
+            return job
+
+        job = insist(ask)
+        if not job.isdigit():
+            raise CalibrationError(f"{self._sbatch} --parsable: expected a job's number, found {job!r}")
+        return job
+
+    def poll(self, job: str) -> list[str] | None:
+        """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
+        lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
+        if lines is None:
+            return None
+        pairs = [line.partition(" ")[::2] for line in lines]
+        reasons = (reason.strip() for state, reason in pairs if state == "PENDING" and _NEVER.match(reason))
+        self.stuck = next(reasons, None)
+        return [state for state, _ in pairs]
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; one that has ended is none."""
+        insist(lambda: self._lines(self._scancel, job))
+
+    def cancel_steps(self, job: str, name: str) -> None:
+        """Cancel the steps of a job that carry a name."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"))
+        for step in [line.partition("|")[0].strip() for line in lines if line.strip().endswith(f"|{name}")]:
+            self.cancel(step)
+
+    def find(self, name: str) -> str | None:
+        """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
+        rows = [line.split() for line in lines]
+        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.live - {"COMPLETING"}}
+        return max(jobs, key=int, default=None)
+
+    def _lines(self, *tokens: str) -> list[str] | None:
+        """Return what Slurm answers, nothing of a job that it has forgotten; None where it does not answer."""
+        done = _ask(tokens)
+        if done.returncode == 0 or _GONE.search(done.stderr):
+            return [line for line in done.stdout.splitlines() if line]
+        words = " ".join(done.stderr.split())
+        self._refused(f"Slurm does not answer, and is asked again for a while: {words}", words)
+        return None
+
+
+def scontrol(*words: str) -> str:
+    """Return what Slurm answers; nothing where it does not."""
+    return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
+
 
 # Of a participant alone; the only ones that a step takes, too.
 GPU_OPTIONS = ("--gres", "--gpus", "-G")
@@ -48,8 +188,7 @@ def named(options: Sequence[str]) -> dict[str, str]:
 
 def without_stated(ours: Sequence[str], users: Sequence[str]) -> list[str]:
     """Return those of our options in whose place the user's say nothing."""
-    names = set(named(users))
-    names = names.union(*(_INSTEAD.get(name, ()) for name in names))
+    names = {other for name in named(users) for other in (name, *_INSTEAD.get(name, ()))}
     return [option for option in ours if names.isdisjoint(named([option]))]
 
 
@@ -105,9 +244,9 @@ def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> s
     return "\n".join(lines) + "\n"
 
 
-def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
-    """Whether participants ask for resources of different kinds; GPUs are no such in an allocation ``of_one`` kind."""
-    return any(not (of_one and option.startswith(GPU_OPTIONS)) for task in tasks for option in task.options)
+def is_heterogeneous(tasks: Sequence[Task]) -> bool:
+    """Whether participants ask for resources of different kinds."""
+    return any(task.options for task in tasks)
 
 
 def total_nodes(tasks: Sequence[Task]) -> int | None:
@@ -129,9 +268,7 @@ class StepLauncher(ProgramLauncher):
     """
 
     mpi: Text | None = None
-    srun: str = field(default="srun", init=False)
-    #: Whether the allocation has no components of several kinds.
-    of_one: bool = field(default=False, init=False)
+    srun = "srun"
     many_nodes = gives_threads = True
 
     def locate(self) -> None:
@@ -148,26 +285,25 @@ class StepLauncher(ProgramLauncher):
         and without ``--mem=0``, since it takes all memory. ``--overlap``, which lets steps share cores, is never used.
         A step that waits all the same ends by itself (``--immediate``), so that its partners do not wait for it until
         the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
-        allocation of one kind, options for GPUs are the step's alone.
+        allocation, which is of one kind, options for GPUs are the step's alone.
         """
         tasks = plan.tasks
-        has_groups = is_heterogeneous(tasks, of_one=self.of_one)
+        has_groups = isinstance(self, SlurmLauncher) and is_heterogeneous(tasks)
         place = tasks.index(task)
         line = [self.srun]
         # By which a step is found again; a job is found by its own name.
         line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
         line += [f"--het-group={place}"] if has_groups else []
-        if task.nodes is not None:
-            line.append(f"--nodes={task.nodes}")
-            if total_nodes(tasks) is not None and not has_groups:
-                line.append(f"--relative={total_nodes(tasks[:place])}")
-        else:
+        if task.nodes is None:
             line.append(f"--nodes=1-{task.ranks}")
             # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
             line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
+        else:
+            line.append(f"--nodes={task.nodes}")
+            if total_nodes(tasks) is not None and not has_groups:
+                line.append(f"--relative={total_nodes(tasks[:place])}")
         line.append(f"--ntasks={task.ranks}")
-        if task.nodes is not None and task.nodes > 1:
-            line.append(f"--distribution=plane={task.ranks_on_node}")
+        line += [f"--distribution=plane={task.ranks_on_node}"] if (task.nodes or 1) > 1 else []
         # With --exact, a step gets no GPU that it does not ask for.
         line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
         line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact"]
@@ -198,11 +334,7 @@ class SlurmLauncher(StepLauncher):
     def locate(self) -> None:
         """Look for Slurm's programs."""
         super().locate()
-        self.scheduler = SlurmScheduler(self._warn_once)
-
-    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
-        """Leave out what a surrounding job has set."""
-        return outside_of_jobs(inherited)
+        self.scheduler = SlurmScheduler(self.warn_once)
 
     def header(self, plan: RunPlan) -> str:
         """Return the ``#SBATCH`` lines of a run."""
@@ -220,45 +352,36 @@ class SrunLauncher(StepLauncher):
     """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
 
     Start the campaign in the batch script, or in the shell of ``salloc``, not as a step: a step would hold cores that
-    its own runs then wait for.
+    its own runs then wait for. The allocation has one component.
     """
 
     def locate(self) -> None:
         """Look for ``srun``, and for the allocation."""
         super().locate()
         self.surrounding = os.environ.get("SLURM_JOB_ID", "")
-        self.of_one = "SLURM_HET_SIZE" not in os.environ
-        if not self.surrounding:
+        if not self.surrounding or "SLURM_HET_SIZE" in os.environ:
             raise CalibrationError(
-                "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
-                "script or under salloc, or use the launcher slurm, which makes jobs"
+                f"launcher.name: srun needs a Slurm allocation of one component, and this process is in "
+                f"{'a heterogeneous one' if self.surrounding else 'none'}: start in a batch script or under salloc, or "
+                "use the launcher slurm, which makes jobs"
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a run that does not fit into the allocation."""
-        components, nodes = (int(os.environ.get(f"SLURM_{key}", "0")) for key in ("HET_SIZE", "JOB_NUM_NODES"))
-        if is_heterogeneous(tasks, of_one=self.of_one):
-            if max(components, 1) < len(tasks):
-                raise CalibrationError(
-                    f"{len(tasks)} participants with options of their own need a heterogeneous allocation of as many "
-                    f"components, this one has {max(components, 1)}"
-                )
-            return
-        if components > 1:
+        if any(not option.startswith(GPU_OPTIONS) for task in tasks for option in task.options):
             raise CalibrationError(
-                f"this heterogeneous allocation has {components} components: give each participant the option that its "
-                "component was asked for with, such as --slurm Solid:partition=gpu"
+                "expected options for GPUs alone in an allocation, found others of a participant: use launcher slurm"
             )
-        if nodes and (total_nodes(tasks) or 0) > nodes:
+        needed, nodes = total_nodes(tasks) or 0, int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
+        if 0 < nodes < needed:
             raise CalibrationError(
-                f"{total_nodes(tasks)} nodes are needed, since every participant gets nodes of its own; the allocation "
-                f"has {nodes}"
+                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
             )
         super().check(tasks)
 
     def room(self) -> int | None:
-        """Return the cores of the allocation, where it is of one kind and says them."""
-        return sum(allocated_cores()) or None if self.of_one else None
+        """Return the cores of the allocation, where it says them."""
+        return sum(allocated_cores()) or None
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
@@ -266,7 +389,7 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(self._warn_once).cancel_steps(self.surrounding, token)
+        SlurmScheduler(self.warn_once).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:
@@ -280,6 +403,9 @@ def allocated_cores() -> list[int]:
     if len(nodes) != len(cpus) or any(len(node) < 3 for node in nodes):
         return cpus
     of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
-    cores = [int(node["Sockets"]) * int(node["CoresPerSocket"]) for node in nodes]
-    threads = [1 if of_cores else max(int(node["CPUTot"]) // n, 1) for node, n in zip(nodes, cores, strict=True)]
-    return [min(count // of_core, n) for count, of_core, n in zip(cpus, threads, cores, strict=True)]
+    allocated = []
+    for count, node in zip(cpus, nodes, strict=True):
+        cores = int(node["Sockets"]) * int(node["CoresPerSocket"])
+        threads = 1 if of_cores else max(int(node["CPUTot"]) // cores, 1)
+        allocated.append(min(count // threads, cores))
+    return allocated

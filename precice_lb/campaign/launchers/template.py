@@ -12,11 +12,13 @@ from pathlib import Path
 
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
-from precice_lb.campaign.processes import start_process, stop_processes
-from precice_lb.campaign.schedulers import JOB_LOG, Scheduler, job_lines
+from precice_lb.campaign.processes import end_of_log, start_process, stop_processes
+from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, Scheduler, job_lines
 from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 
+# What a submission prints is short.
+_PRINTED_BYTES = 65_536
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
 _NUMBERS = (
     r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
@@ -64,18 +66,16 @@ class TemplateLauncher(Launcher):
     def __post_init__(self) -> None:
         # A run for the sake of the names that placeholders may have.
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
-        known = {
-            "participant": {"command", *_of_task(run, run.tasks[0])},
-            "submit": self.values(run),
-            "cancel": {"job"},
-        }
-        for key, names in known.items():
-            if (text := getattr(self, key)) is None:
-                continue
-            if not split_command(key, text):
+        for key, names in (
+            ("participant", {"command", *_of_task(run, run.tasks[0])}),
+            ("submit", {*self.values(run)}),
+            ("cancel", {"job"}),
+        ):
+            text = getattr(self, key)
+            if text is not None and not split_command(key, text):
                 raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
             try:
-                check_placeholders(text, names)
+                check_placeholders(text or "", names)
             except StudyError as error:
                 raise StudyError(f"launcher.{key}: {error}") from error
         if "{command}" not in split_command("participant", self.participant):
@@ -123,7 +123,7 @@ class TemplateLauncher(Launcher):
             "placement": " ".join("{participant}:{first_node}:{nodes}".format(**of_task) for of_task in values),
             "ranks_per_node": self.ranks_per_node or plan.ranks,
             "run": plan.directory,
-            "script": self._script(plan),
+            "script": plan.directory / JOB_SCRIPT,
             "total_cores": plan.cores,
             "total_nodes": sum(task.nodes or 1 for task in plan.tasks),
             "total_ranks": plan.ranks,
@@ -167,13 +167,12 @@ class SubmitCommand(Scheduler):
 
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Start the command, which returns at the end of the job."""
-        values, log = self._launcher.values(plan), plan.directory / JOB_LOG
-        self._tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
-        self._token = plan.token
+        values, log, self._token = self._launcher.values(plan), plan.directory / JOB_LOG, plan.token
+        tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
         try:
-            self._process = start_process(self._tokens, plan.directory, plan.environment(), log, plan.token)
+            self._process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
-            raise CalibrationError(f"{self._tokens[0]} could not be started: {error}") from error
+            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
         return str(log)
 
     def poll(self, job: str) -> Sequence[str]:
@@ -183,10 +182,7 @@ class SubmitCommand(Scheduler):
 
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
-        try:
-            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"))
-        except OSError:
-            return None
+        return job_number(end_of_log(Path(job), _PRINTED_BYTES))
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""
@@ -196,10 +192,6 @@ class SubmitCommand(Scheduler):
                 subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
-
-    def describe(self, job: str) -> str:
-        """Return the command line."""
-        return shlex.join(self._tokens)
 
     def close(self, job: str) -> None:
         """Leave nothing of the command running."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.campaign.processes import LOG_PART, Outcome, failure, overrun
+from precice_lb.campaign.processes import LOG_PART, Outcome, failure, hollow, overrun
 from precice_lb.exceptions import CalibrationError
 
-JOB_LOG = "job.log"
+JOB_SCRIPT, JOB_LOG = "job.sh", "job.log"
 EXIT_FILE = "exits"
 """What a job leaves behind of how its participants ended: a file of ``begin``, ``exit`` and ``end`` lines."""
 
@@ -22,8 +22,9 @@ _FIRST_PAUSE_SECONDS = 0.5
 _FILE_POLL_SECONDS = 0.2
 # How long a batch system may not answer before a run, or what else was asked, is given up.
 _SILENCE_SECONDS = 1800.0
-# How long the last words of a job may take through a shared file system.
-_SETTLE_SECONDS = 5.0
+# How long the last words of a job may take through a shared file system; and how long a batch system may take to end a
+# job of which a participant failed: only then it says whether somebody has cancelled it.
+_SETTLE_SECONDS, _COMPLETING_SECONDS = 5.0, 60.0
 # Of a job whose first participant has failed: until the others are asked to end, and until they are killed.
 _GRACE_SECONDS, _KILL_AFTER_SECONDS = 2, 12
 
@@ -52,6 +53,8 @@ class Scheduler(ABC):
     """Whether jobs go on without this process, so that a campaign started again can wait for them."""
     cancels: bool = True
     """Whether `cancel` does anything."""
+    stuck: str | None = None
+    """Why the job that `poll` was last asked of waits and will not start by itself; None where it will."""
 
     @abstractmethod
     def submit(self, plan: RunPlan, script: Path) -> str:
@@ -105,16 +108,6 @@ class Scheduler(ABC):
         """
         return None
 
-    def why_never(self, job: str) -> str | None:
-        """Return why a job that waits will not start by itself; None where it will, or that is not known.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it; `poll` has been asked of it.
-        """
-        return None
-
     def number(self, job: str) -> str | None:
         """Return the number by which the batch system knows a job, None as long as it has not been told.
 
@@ -124,16 +117,6 @@ class Scheduler(ABC):
             As `submit` returned it.
         """
         return job
-
-    def describe(self, job: str) -> str:
-        """Return what to call a job in messages.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it.
-        """
-        return f"job {job}"
 
     def close(self, job: str) -> None:  # noqa: B027
         """Let go of what `submit` has begun on this machine.
@@ -158,40 +141,30 @@ def insist(ask: Callable[[], Answer | None]) -> Answer:
 
 @dataclass
 class Exits:
-    """What a job left: exit codes by participant in the order of their ends, and when it began and ended.
+    """What a job left: exit codes by participant in the order of their ends, and when it began and ended, 0 before.
 
     ``stopped`` is what the job's script knew of why it was terminated; None where it was not.
     """
 
     codes: dict[str, int] = field(default_factory=dict)
-    begin: float | None = None
-    end: float | None = None
+    begun: float = 0.0
+    ended: float = 0.0
     stopped: str | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether the job's script has started."""
-        return self.begin is not None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it came to its end."""
-        return self.end is not None
 
     @property
     def seconds(self) -> float:
         """How long it ran; 0 where it has not ended."""
-        return max(0.0, (self.end or 0.0) - (self.begin or 0.0))
+        return max(0.0, self.ended - self.begun) if self.ended else 0.0
 
     def outcome(self, plan: RunPlan) -> Outcome:
         """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
         logs = {task.participant: task.log for task in plan.tasks}
         if self.stopped is not None and _TIME_LIMIT in self.stopped:
             return overrun(self.seconds, [*logs], "job's time limit", {})
-        if self.stopped is not None:
-            return Outcome(self.seconds, "the job was cancelled, or lost its node", lost=True)
         # A shell tells of a signal as 128 and its number.
         codes = {name: 128 - code if code > 128 else code for name, code in self.codes.items() if code}
+        if self.stopped is not None:
+            return Outcome(self.seconds, "the job was cancelled, or lost its node", lost=True)
         return failure(self.seconds, dict([*codes.items()][:1]), logs) if codes else Outcome(self.seconds)
 
 
@@ -208,89 +181,95 @@ def read_exits(path: Path) -> Exits:
             code, _, name = rest.partition(" ")
             exits.codes[name] = int(code)
         elif kind == "begin":
-            exits.begin = float(rest)
+            exits.begun = float(rest)
         elif kind == "end":
-            exits.end = float(rest)
-        elif exits.end is None:
+            exits.ended = float(rest)
+        elif not exits.ended:
             exits.stopped = rest
     return exits
 
 
 def follow(
-    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn_of: Callable[[str], None]
+    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn: Callable[[str, str], None]
 ) -> Outcome:
     """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
 
-    ``note`` is called with the job's number as soon as there is one, ``warn_of`` with why it will never start.
+    ``note`` is called with the job's number as soon as there is one, ``warn`` with what to tell where it will never
+    start, and why.
     """
-    path, pause = plan.directory / EXIT_FILE, _FIRST_PAUSE_SECONDS
+    logs = {task.participant: task.log for task in plan.tasks}
+    pause = _FIRST_PAUSE_SECONDS
     asked = heard = time.monotonic() - pause
     began: float | None = None
     number: str | None = None
     while True:
-        exits, now = read_exits(path), time.monotonic()
+        exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
+        for log in logs.values():
+            hollow(log, LOG_PART)
         if number is None and (number := scheduler.number(job)) is not None:
             note(number)
         if exits.ended:
-            break
+            return outcome_of(scheduler, plan, job, None)
         if now - asked >= pause:
             asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
             answer = scheduler.poll(job)
-            if answer is None and now - heard > _SILENCE_SECONDS:
-                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+            heard = heard if answer is None else now
+            if now - heard > _SILENCE_SECONDS:
+                text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
                 return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
-            if answer is not None:
-                heard = now
-                if not scheduler.live.intersection(answer):
-                    return outcome_of(scheduler, plan, job, answer)
-                if (why := scheduler.why_never(job)) is not None:
-                    warn_of(why)
+            if answer is not None and scheduler.live.isdisjoint(answer):
+                return outcome_of(scheduler, plan, job, answer)
+            if answer is not None and (why := scheduler.stuck) is not None:
+                remedy = "change the options of the job, or ask the site"
+                warn(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
         if exits.begun:
-            began = now if began is None else began
+            began = began or now
             if now - began > plan.time_limit_seconds:
-                logs = {task.participant: task.log for task in plan.tasks}
                 running = [name for name in logs if name not in exits.codes]
                 limit = f"time limit of {plan.time_limit_seconds:g} s{_cancelled(scheduler, plan, job)}"
                 return overrun(now - began, running, limit, logs)
         time.sleep(_FILE_POLL_SECONDS)
-    # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
-    # loss of a node.
-    end = time.monotonic() + _SETTLE_SECONDS
-    while (answer := scheduler.poll(job)) is None or scheduler.live.intersection(answer):
-        if time.monotonic() > end:
-            return exits.outcome(plan)
-        time.sleep(_FILE_POLL_SECONDS)
-    return outcome_of(scheduler, plan, job, answer)
 
 
 def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     """Cancel a job; return what to add to its error where that is not possible."""
-    if not scheduler.cancels:
-        return ""
     try:
-        if (number := scheduler.number(job)) is None:
-            raise CalibrationError(
-                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or "
-                "several"
-            )
-        scheduler.cancel(number)
+        if scheduler.cancels:
+            if (number := scheduler.number(job)) is None:
+                log = plan.directory / JOB_LOG
+                raise CalibrationError(
+                    f"expected the job's number in what its submission printed ({log}), found none or several"
+                )
+            scheduler.cancel(number)
     except CalibrationError as error:
         return f"; it was not cancelled, do so by hand: {error}"
     return ""
 
 
-def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
-    """Judge a job that has ended by what it left and by its states, none where the batch system has forgotten it."""
-    limit = time.monotonic() + _SETTLE_SECONDS
-    while not (exits := read_exits(plan.directory / EXIT_FILE)).ended and time.monotonic() < limit:
-        time.sleep(_FILE_POLL_SECONDS)
-    bad = sorted(set(states) - scheduler.fine)
+def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str] | None) -> Outcome:
+    """Judge a job that has ended by what it left and by its states.
+
+    These are none where the batch system has forgotten it, and None where it was not asked. A job that is cancelled or
+    loses a node may still note how its participants ended: srun's exit code is 0 after the loss of a node.
+    """
+    began, pause = time.monotonic(), _FILE_POLL_SECONDS
+    while True:
+        exits = read_exits(plan.directory / EXIT_FILE)
+        is_known = states is not None and scheduler.live.isdisjoint(states)
+        is_slow = bool(exits.ended) and scheduler.resumes and any(exits.codes.values())
+        limit = _COMPLETING_SECONDS if is_slow else _SETTLE_SECONDS
+        if (exits.ended and is_known) or time.monotonic() > began + limit:
+            break
+        time.sleep(pause)
+        if not is_known:
+            states, pause = scheduler.poll(job), 1.3 * pause
+    bad = sorted(set(states or ()) - scheduler.fine) if is_known else []
     if exits.ended and not bad:
         return exits.outcome(plan)
     lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
     blame = () if lost else tuple(task.participant for task in plan.tasks)
     how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
-    return Outcome(exits.seconds, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
+    return Outcome(exits.seconds, f"job {job} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
 
 
 # Slurm's reason for a job that it ends at its time limit.
@@ -302,14 +281,13 @@ _NOTE = (
 )
 
 _BODY = """\
-declare -A names logs sizes
+declare -A names logs
 status=0
 start() {{  # name, directory, log, command and its arguments
   local name=$1 directory=$2 log=$3
   shift 3
-  local size=$(cat "$log" 2>/dev/null | wc -c)
-  (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
-  names[$!]=$name logs[$!]=$log sizes[$!]=$size
+  (cd "$directory" && exec "$@") </dev/null >"$log" 2>&1 &
+  names[$!]=$name logs[$!]=$log
 }}
 stop() {{
   kill "${{!names[@]}}" 2>/dev/null{note}
@@ -321,12 +299,12 @@ trap stop INT TERM
 # The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
 while [ "${{#names[@]}}" -gt 0 ]; do
   running=" $(jobs -rp | tr '\\n' ' ')"
-  for pid in "${{!names[@]}}"; do{hollow}
+  for pid in "${{!names[@]}}"; do
     case $running in *" $pid "*) continue ;; esac
     wait "$pid"
     code=$?
     # Of ranks that srun has not started it may know nothing in its exit code.
-    if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
+    if why=$(grep -a -m 1 {never_started} "${{logs[$pid]}}"); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
       [ "$code" -ne 0 ] || code=1
     fi
@@ -335,6 +313,8 @@ while [ "${{#names[@]}}" -gt 0 ]; do
     if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
       status=$code
       failed=$SECONDS
+      # Steps of a job that is ended may be terminated before this script is.
+      [ "$code" -ne 143 ] || stop
     fi
   done
   if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
@@ -344,11 +324,6 @@ while [ "${{#names[@]}}" -gt 0 ]; do
   sleep 0.2
 done
 """
-# Of long logs, as `precice_lb.campaign.processes` does it.
-_HOLLOW = f"""
-    log=${{logs[$pid]}}
-    [ $(($(stat -Lc %b "$log" 2>/dev/null || echo 0) * 512)) -le {4 * LOG_PART} ] ||
-      fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null"""
 
 
 def exports(variables: Mapping[str, str]) -> str:
@@ -356,7 +331,7 @@ def exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def body(tasks: Sequence[Task], exit_file: Path | None = None, *, whole_logs: bool = True) -> str:
+def body(tasks: Sequence[Task], exit_file: Path | None = None) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -374,7 +349,6 @@ def body(tasks: Sequence[Task], exit_file: Path | None = None, *, whole_logs: bo
         grace=_GRACE_SECONDS,
         kill_after=_KILL_AFTER_SECONDS,
         never_started=shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)"),
-        hollow="" if whole_logs else _HOLLOW,
     )
 
 
@@ -386,7 +360,7 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
         f'stopped=\necho "begin $(date +%s.%N)" >>{file}\n\n'
-        f"{body(tasks, exits, whole_logs=plan.whole_logs)}"
+        f"{body(tasks, exits)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         f"{last}"
         'exit "$status"\n'
