@@ -94,7 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=float, default=16.0, help="MiB of profiling files, all together")
     parser.add_argument("--files", type=int, default=8, help="number of files (ranks)")
-    parser.add_argument("--processes", type=int, default=2, help="processes that import")
     parser.add_argument("--peer", type=Path, help="precice-profiling-merge of preCICE's own package")
     parser.add_argument("--directory", type=Path, help="where to write; a temporary directory by default")
     options = parser.parse_args(arguments)
@@ -106,8 +105,8 @@ def measure(directory: Path, options: argparse.Namespace) -> int:
     """Write the files, run both, print what they took."""
     folder = write_run(directory, options.size, options.files)
     program = "import sys; from precice_lb.ingest.profiling import import_profiling as run; "
-    program += "run([sys.argv[1]], sys.argv[2], processes=int(sys.argv[3]))"
-    ours = [sys.executable, "-c", program, str(folder), str(directory / "store"), str(options.processes)]
+    program += "run([sys.argv[1]], sys.argv[2])"
+    ours = [sys.executable, "-c", program, str(folder), str(directory / "store")]
     seconds = run("import_profiling", ours, directory).seconds
     if options.peer is None:
         return 0

@@ -70,13 +70,10 @@ class Layouts:
                 "expected ranks or threads to be fixed, or pairs of both, found both free: the same cores would be "
                 "ranks or threads"
             )
-        first: dict[int, Layout] = {}
-        for pair in self.pairs:
-            if (other := first.setdefault(pair.cores, pair)) != pair:
-                raise InfeasibleError(
-                    f"expected one way to use {plural(pair.cores, 'core')}, found two: {other} and {pair}; keep the "
-                    "faster one"
-                )
+        for number, pair in enumerate(self.pairs):
+            if other := next((one for one in self.pairs[:number] if one.cores == pair.cores and one != pair), None):
+                ways = f"one way to use {plural(pair.cores, 'core')}, found two: {other} and {pair}"
+                raise InfeasibleError(f"expected {ways}; keep the faster one")
 
     def of(self, cores: int) -> Layout:
         """Layout on so many cores.
@@ -95,18 +92,14 @@ class Layouts:
         InfeasibleError
             There is none.
         """
-        if self.pairs:
-            layout = next((pair for pair in self.pairs if pair.cores == cores), None)
-        elif self.ranks is not None and self.threads is not None:
-            layout = Layout(self.ranks, self.threads)
-        elif self.threads is not None:
-            layout = Layout(cores // self.threads, self.threads)
-        else:
-            ranks = self.ranks or 1
-            layout = Layout(ranks, cores // ranks)
-        if layout is None or layout.cores != cores or cores < 1:
+        layout = self._find(cores)
+        if layout is None:
             raise InfeasibleError(f"expected {self} cores, found {cores}")
         return layout
+
+    def _find(self, cores: int) -> Layout | None:
+        _, ranks, threads = self.rows(cores, cores)
+        return Layout(int(ranks[0]), int(threads[0])) if len(ranks) else None
 
     @property
     def step(self) -> int | None:
@@ -166,7 +159,7 @@ class Layouts:
         -------
         str
         """
-        return str(self.of(cores)) if self.allowed(cores, cores) else plural(cores, "core")
+        return str(self._find(cores) or plural(cores, "core"))
 
     def __str__(self) -> str:
         if self.pairs:
@@ -281,7 +274,5 @@ def count_text(name: str, count: int, layouts: Mapping[str, Layouts] | None = No
     -------
     str
     """
-    known = (layouts or {}).get(name)
-    if known is None:
-        return plural(count, "rank")
+    known = (layouts or {}).get(name, Layouts())
     return known.of(count).words if known.allowed(count, count) else plural(count, "core")

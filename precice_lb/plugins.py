@@ -80,7 +80,7 @@ LAUNCHERS = Registry(
         "mpiexec": "precice_lb.campaign.launchers.local:MpiexecLauncher",
         "srun": "precice_lb.campaign.launchers.slurm:SrunLauncher",
         "slurm": "precice_lb.campaign.launchers.slurm:SlurmLauncher",
-        "template": "precice_lb.campaign.launchers.template:TemplateLauncher",
+        "template": "precice_lb.campaign.launchers.local:TemplateLauncher",
     },
 )
 """Subclasses of `precice_lb.campaign.Launcher`, by what ``launcher.name`` of a study says."""

@@ -31,6 +31,7 @@ _RETIRED = {
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
+    "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
@@ -38,6 +39,7 @@ STUDY_KEYS: tuple[str, ...] = (
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
+    "settings.recommend.level", "asked.recommend.level",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

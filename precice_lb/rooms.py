@@ -26,7 +26,7 @@ from typing import Any
 ROOMS: dict[str, tuple[str, ...]] = {
     "partners": ("command", "view:page_section", "view:write_beside"),
     "watch": ("command",),
-    "guess": ("columns", "command", "exchange:participant_class", "view:run_facts"),
+    "guess": ("columns", "command", "exchange:participant_class", "command:run_facts"),
     "inside": ("command", "view:page_section"),
     "chain": ("command", "view:read_story"),
     "embedded": (),

@@ -312,7 +312,7 @@ def write_threads(
         launcher=launcher,
         extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
         left="maximum_ranks = 1",
-        right=f'threads = "free"\nmaximum_cores = 2\n{right}',
+        right=f'threads = "free"\nmaximum_ranks = 2\n{right}',
     )
     return recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,35 @@ from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankFile
 
 DATA = Path(__file__).parent / "data" / "profiling"
+
+
+def to_json(text: str) -> str:
+    """Write a text file as preCICE 3.2 would have written it (its src/profiling/EventUtils.cpp)."""
+    lines = text.splitlines(keepends=True)
+    meta = json.loads(lines[0])
+    known = [key for key in ("name", "rank", "size", "unix_us", "tinit", "mode") if key in meta]
+    fields = ",\n".join(f'  "{key}": "{meta[key]}"' for key in known)
+    records = []
+    for line in lines[1:]:
+        kind, parts = line[0], line[1:].rstrip("\n").split(":")
+        if kind == "N":
+            records.append(f'{{"et":"n","en":"{line.partition(":")[2].rstrip()}","eid":{parts[0]}}}')
+        elif kind == "D":
+            records.append(f'{{"et":"d","eid":{parts[0]},"ts":{parts[1]},"dn":{parts[2]},"dv":"{parts[3]}"}}')
+        else:
+            records.append(f'{{"et":"{kind.lower()}","eid":{parts[0]},"ts":{parts[1]}}}')
+    return '{\n  "meta":{\n' + fields + '\n  },\n  "events":[\n  ' + ",".join(records) + "]}"
+
+
+def with_header(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], other: Path | None = None) -> None:
+    """Change the header of a text file, in place or as another one."""
+    head, rest = path.read_text().split("\n", 1)
+    (other or path).write_text(json.dumps(json.loads(head) | change(json.loads(head))) + "\n" + rest)
+
+
+def later(seconds: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Let a run begin so much later."""
+    return lambda head: {"unix_us": str(int(head["unix_us"]) + seconds * 1_000_000)}
 
 
 def case(directory: Path, run: str) -> Path:

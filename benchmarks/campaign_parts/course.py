@@ -118,10 +118,10 @@ def _course(name: str, budget: int, runs: int, stops: bool, seed: int, index: in
     def true(split: dict[str, int]) -> list[float]:
         return [float(of[split[name] // pair.block - low]) for of, name in zip(seconds, NAMES, strict=True)]
 
-    words: dict[str, Any] = {} if stops else {"target_regret": 0.0, "stable_regret": -1.0}
+    words: dict[str, Any] = {} if stops else {"target_regret": -1.0}
     most = dict.fromkeys(NAMES, high * pair.block)
     design = CalibrationDesign(
-        NAMES, blocks * pair.block, minimum_ranks=low * pair.block, maximum_ranks=most, machine=pair.machine,
+        NAMES, blocks * pair.block, minimum=low * pair.block, maximum=most, machine=pair.machine,
         maximum_runs=runs, **words,
     )  # fmt: skip
     rows: list[tuple[float, float, float]] = []

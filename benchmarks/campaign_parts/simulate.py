@@ -105,9 +105,7 @@ def _run(task: tuple[int, int, int, tuple[float, ...], int, bool, int, int]) -> 
 
 
 def _design(case: Case) -> CalibrationDesign:
-    return CalibrationDesign(
-        case.names, case.budget, minimum_ranks=LEAST, maximum_runs=MOST_RUNS, target_regret=0.0, stable_regret=-1.0
-    )
+    return CalibrationDesign(case.names, case.budget, minimum=LEAST, maximum_runs=MOST_RUNS, target_regret=-1.0)
 
 
 def _adaptive(case: Case, runs: int, core_hours: float) -> Campaign:

@@ -23,7 +23,7 @@ from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, 
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
-from precice_lb.text import plural, say, span, with_versions
+from precice_lb.text import plural, say, with_versions
 
 LOG_FILE = "campaign.log"
 
@@ -200,15 +200,10 @@ Report = Callable[[Event], None]
 
 
 def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
-    outdated = sum(run.outcome == "outdated" for run in state.runs)
-    counts = {
-        "finished before": len(state.finished),
-        "cut short and set aside": cut_short,
-        "failed before the study was changed, which no longer count": outdated,
-    }
+    done = len(state.finished)
+    counts = {"finished before": done, "cut short and set aside": cut_short}
     parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
-    text = f"calibration in {state.directory}: {', '.join(parts)}"
-    return Event("started", text, number=len(state.finished), total=total)
+    return Event("started", f"calibration in {state.directory}: {', '.join(parts)}", number=done, total=total)
 
 
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
@@ -267,8 +262,6 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     runs.check_room()
     sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
-    bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
-    yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)
@@ -279,10 +272,6 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
         yield from (f"  {task.participant}: {shlex.join(task.command)}" for task in launcher.starts(plan))
     for path, content in launcher.files(plan).items():
         yield f"  {path}:\n{indent(content.rstrip(), '  ')}"
-    if study.has_one_split:
-        yield "only one split is possible: that run says what it takes"
-    elif study.splits is None:
-        yield "then: the split whose measurement is worth most by what was measured, until another run is not worth it"
     for split in study.splits or ():
         if split not in (record.split, *(run.split for run in state.finished)):
             yield f"then: {split_text(split, study.layouts)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -37,9 +36,9 @@ LEAST_CHANCE = 0.05
 class StudyDesign:
     """What a campaign measures next: the splits that its study names, or what is worth most for the decision.
 
-    With versions, every combination of them at its first splits, then those that may be the best one, the likeliest
-    first. Between questions it keeps what it has read of finished runs, no more: all it knows is in the state of the
-    campaign, so that this goes on after a kill as if nothing had happened.
+    With versions, every combination of them at its first splits, then those that may be the best one. Between
+    questions it keeps what it has read of finished runs, no more: all it knows is in the state of the campaign, so that
+    this goes on after a kill as if nothing had happened.
     """
 
     def __init__(self, study: Study, state: CampaignResult) -> None:
@@ -53,9 +52,9 @@ class StudyDesign:
             # Others were refused, but for what has been found out since.
             if all(split[name] <= most for name, (_, most) in study.bounds.items())
         ]
-        reasons = (f"split of the study, {number} of {len(named)}" for number in range(1, len(named) + 1))
         self._named = [
-            Proposal(split, why, versions=versions) for (split, versions), why in zip(named, reasons, strict=True)
+            Proposal(split, f"split of the study, {number} of {len(named)}", versions)
+            for number, (split, versions) in enumerate(named, 1)
         ]
         #: Largest number of runs.
         self.total = study.runs.maximum if study.splits is None else len(named)
@@ -66,8 +65,14 @@ class StudyDesign:
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
-        """Runs made before, which the study names."""
-        return measured_runs(self._study.existing_runs)[0]
+        """Runs of the same case made before, which the study names; a recommendation learns from others too."""
+        asked = self._study.case.parameter.items()
+
+        def is_of_case(run: CoupledRun) -> bool:
+            stated = next(iter(run.participants.values())).metadata.get("parameters") or {}
+            return all(stated.get(key, value) == value for key, value in asked)
+
+        return [*filter(is_of_case, measured_runs(self._study.existing_runs)[0])]
 
     def ask(self, failed: Sequence[RunRecord] = ()) -> Proposal | None:
         """Return what to measure next, or None; nothing is tried again that failed in this call."""
@@ -90,82 +95,65 @@ class StudyDesign:
 
     def _next(self, tried: Sequence[RunRecord], failed: Sequence[RunRecord]) -> Proposal | str:
         """Return what to measure next, or why nothing: of the combination that may be the best one, if any may."""
-        candidates: list[tuple[Array, str, Proposal | str]] = []
+        candidates: list[tuple[Array, Proposal | str]] = []
         for versions, study in self._studies:
             which = ", ".join(f"{name} {version}" for name, version in versions.items())
-            prefix = f"{which}: " if which else ""
             design, doubt = self._design(study, versions, [run.split for run in failed if run.versions == versions])
             split = design.ask()
-            answer: Proposal | str = prefix + design.reason
+            answer: Proposal | str = f"{which}: {design.reason}" if which else design.reason
             if split is not None:
                 answer = Proposal(split, f"{answer}{doubt}", versions=versions)
                 if sum(run.versions == versions for run in tried) < INITIAL_RUNS:
                     return answer
-            candidates.append(
-                (design.recommended_windows if design.runs and versions else np.array(math.inf), which, answer)
-            )
-        candidates.sort(key=lambda entry: float(np.mean(entry[0])))
-        reasons = []
-        for place, (windows, which, answer) in enumerate(candidates):
-            chance = float(np.mean(windows < candidates[0][0])) if place else 1.0
-            if chance < LEAST_CHANCE:
-                reasons.append(f"{which} is faster with a probability of {100 * chance:.0f} % only")
-            elif isinstance(answer, Proposal):
-                return answer
-            else:
-                reasons.append(answer)
-        return "; ".join(reasons)
+            candidates.append((design.recommended_windows if design.runs and which else np.array(math.inf), answer))
+        candidates.sort(key=lambda candidate: float(np.mean(candidate[0])))
+        best = candidates[0][0]
+        likely = [answer for windows, answer in candidates if np.mean(windows <= best) >= LEAST_CHANCE]
+        return next((answer for answer in likely if isinstance(answer, Proposal)), "; ".join(map(str, likely)))
 
     def _design(
         self, study: Study, versions: Mapping[str, str], failed: Sequence[Mapping[str, int]]
     ) -> tuple[CalibrationDesign, str]:
         """Return the design of one combination, told all that was measured, and what it could not learn from."""
         records = [record for record in self._state.runs if record.versions == versions]
-        finished = [record for record in records if record.outcome == "finished"]
         runs = [run for run in self._existing if run.versions == versions]
         silent: list[Mapping[str, int]] = []
         problems: list[str] = []
-        for record in finished:
+        for record in (record for record in records if record.outcome == "finished"):
             if not self._read.get(record.name):
                 self._read[record.name], why = measured_runs([self._state.directory / record.directory / "stores"])
                 problems += why
             runs += self._read[record.name]
-            if not self._read[record.name]:
-                silent.append(record.split)
-        design = _design_of(study, runs)
+            silent += [] if self._read[record.name] else [record.split]
         # A participant's own number of ranks, where one of its runs failed in this call.
         alone = [
             counts
             for counts in (failure.ranks for failure in failed_splits(records))
             if len(counts) < len(study.names) and any(counts.items() <= split.items() for split in failed)
         ]
+        design = _design_of(study, runs)
         for split in (*failed, *alone, *silent):
             design.skip(split)
-        if not silent:
-            return design, ""
         problem = next(iter(problems), "no windows in their stores")
-        return design, f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
+        return design, f"; {plural(len(silent), 'finished run')} cannot be learned from: {problem}" if silent else ""
 
 
 def _design_of(study: Study, runs: Sequence[CoupledRun]) -> CalibrationDesign:
     # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
     iterations = pooled_iterations(runs)
-    budget, machine = study.budget, Machine(allow=study.allow)
+    budget, machine = study.budget, Machine(allow=study.allow, cores_per_node=study.machine.cores_per_node)
     if study.machine.kinds:
         budget, machine = study.constraints
-    else:
-        machine = replace(machine, cores_per_node=study.machine.cores_per_node)
     design = CalibrationDesign(
         study.names,
         budget,
         coupling=schedule_of(study, iterations),
-        minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
-        maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
         # The campaign counts its own runs.
         maximum_runs=len(runs) + 1,
         target_regret=study.runs.target_regret,
-        parameter={name: float(value) for name, value in study.case.parameter.items()},
         machine=machine,
+        minimum={name: low for name, (low, _) in study.bounds.items()},
+        maximum={name: high for name, (_, high) in study.bounds.items()},
     )
     # Kinds of nodes may have more than one run is to take.
     design.admits = lambda split: sum(split.values()) <= study.budget

@@ -225,23 +225,19 @@ def _is_copied(name: str, directory: Path, case: Path) -> bool:
 def check_command(command: str, directory: Path, case: Path, values: Mapping[str, object] | None = None) -> None:
     """Check that a command's program exists, and the script that it gives to Python or to ``precice-lb run``."""
     program, *words = command_tokens(command, directory, case, values)
-    is_python, runs = program == sys.executable, Path(program).name == "precice-lb" and words[:1] == ["run"]
-    if is_python and words[:3] == ["-m", "precice_lb", "run"]:
-        is_python, runs, words = False, True, words[2:]
-    if not (runs or (is_python and not {"-m", "-c"} & set(words))):
-        return
-    script = next(iter(words[1:] if runs else words), "-")
-    if script.startswith("-"):
-        # Python's own options may have values that are no script.
-        script = "" if runs else next((word for word in words if word.endswith(".py")), "")
-    if not script:
+    runs = Path(program).name == "precice-lb" and words[:1] == ["run"]
+    if program == sys.executable and words[:3] == ["-m", "precice_lb", "run"]:
+        runs, words = True, words[2:]
+    if runs:
+        script = next((word for word in words[1:2] if not word.startswith("-")), "")
+    else:
+        is_python = program == sys.executable and not {"-m", "-c"} & set(words)
+        first = [*words[:1], *(word for word in words if word.endswith(".py"))] if is_python else []
+        script = next((word for word in first if not word.startswith("-")), "")
+    if not script or (runs and "/" not in script and _which(script)):
         return
     if not (directory / script).exists():
-        by_name = runs and "/" not in script
-        if by_name and _which(script) is not None:
-            return
-        also = f", nor a program of that name beside {sys.executable} or on the path" if by_name else ""
-        raise StudyError(f"no such script: {directory / script}{also}")
+        raise StudyError(f"no such script: {directory / script}")
     if not os.path.isabs(script) and not _is_copied(script, directory, case):
         raise StudyError(
             f"{script} lies outside the case {case}, of which each run takes a copy: give its absolute path"

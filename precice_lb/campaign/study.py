@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -108,10 +109,9 @@ class Study(Case):
     @cached_property
     def accepted_ranks(self) -> dict[str, AcceptedRanks]:
         """With how many ranks preCICE starts whom; a configuration that cannot be read is refused elsewhere."""
-        try:
+        accepted = {}
+        with contextlib.suppress(ConfigurationError):
             accepted = accepted_ranks(read_configuration(self.configuration_path))
-        except ConfigurationError:
-            return {}
         return {name: bounds for name, bounds in accepted.items() if name in self.names}
 
     @property
@@ -119,23 +119,17 @@ class Study(Case):
         """The recommendation's budget, and all that bounds a split of the versions that are chosen."""
         budget, constraints = self.demands().constraints()
         constraints = constraints.of_versions({p.name: p.version for p in self.participants if p.versions or p.version})
-        return budget, replace(
-            constraints,
-            minimum={p.name: p.minimum_ranks for p in self.participants},
-            maximum={p.name: min(p.maximum_ranks or self.budget, self.budget) for p in self.participants},
-            accepted_ranks=self.accepted_ranks,
-        )
+        return budget, replace(constraints, accepted_ranks=self.accepted_ranks)
 
     @cached_property
     def limits(self) -> Limits:
         """What bounds the split of a run, which is what tables, machine and preCICE allow within the budget of runs."""
         budget, constraints = self.constraints
-        allowed = limits_of(self.names, budget, constraints=constraints)
+        most = dict.fromkeys(self.names, self.budget)
+        allowed = limits_of(self.names, budget, maximum=most, constraints=constraints)
         rows = allowed.admitted if self.machine.kinds else allowed.rows
         counts = {name: versions[0].counts.tolist() for name, versions in rows.items()}
-        low, high = ({name: possible[end] for name, possible in counts.items()} for end in (0, -1))
-        gaps = {name: possible for name, possible in counts.items() if len(possible) <= high[name] - low[name]}
-        return limits_of(self.names, self.budget, low, high, Constraints(allow=gaps))
+        return limits_of(self.names, self.budget, constraints=Constraints(allow=counts))
 
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
@@ -145,7 +139,8 @@ class Study(Case):
     @property
     def allow(self) -> dict[str, list[int]]:
         """The only counts within the bounds, of those for whom not all of them are possible."""
-        return {name: list(counts) for name, counts in self.limits.constraints.allow.items()}
+        rows = {name: row.counts.tolist() for name, (row,) in self.limits.rows.items()}
+        return {name: counts for name, counts in rows.items() if len(counts) <= counts[-1] - counts[0]}
 
     @property
     def has_one_split(self) -> bool:
@@ -204,23 +199,20 @@ class Study(Case):
         for name, (row,) in self.limits.rows.items():
             if name not in split:
                 raise StudyError(f"no ranks for participant {name!r}; name each once")
-            count, layouts = split[name], self.layouts.get(name, Layouts())
-            if count in row.counts:
+            if (count := split[name]) in row.counts:
                 continue
-            accepted = self.accepted_ranks.get(name)
-            if accepted and layouts.allowed(count, count) and (why := accepted.problem(name, layouts.of(count).ranks)):
+            accepted = self.accepted_ranks.get(name, AcceptedRanks())
+            if self.layouts.get(name, Layouts()).allowed(count, count) and (
+                why := accepted.problem(name, self.layout(name, count).ranks)
+            ):
                 raise StudyError(why)
-            unit = "core" if name in self.layouts else "rank"
-            some = f" ({first_of([*map(str, row.counts.tolist())])})" if name in self.allow else ""
-            raise StudyError(
-                f"expected {span(*self.bounds[name], unit)}{some} for {name!r}, found {count}; change the split, or "
-                f"the bounds of {name!r}, or the budget"
-            )
+            some = f" ({first_of([*map(str, self.allow[name])])})" if name in self.allow else ""
+            bounds = f"{span(*self.bounds[name], 'core' if name in self.layouts else 'rank')}{some}"
+            remedy = f"change the split, or the bounds of {name!r}, or the budget"
+            raise StudyError(f"expected {bounds} for {name!r}, found {count}; {remedy}")
         if (total := first_cores(split, self.machine.shared)[1]) > self.budget:
-            raise StudyError(
-                f"expected at most the {plural(self.budget, self.unit)} of the budget, found {total}; change the "
-                f"split, or machine.ranks"
-            )
+            most = f"the {plural(self.budget, self.unit)} of the budget, found {total}"
+            raise StudyError(f"expected at most {most}; change the split, or machine.ranks")
         if self.machine.kinds and not any(p.versions for p in self.participants):
             budget, constraints = self.constraints
             try:
@@ -267,13 +259,12 @@ class Study(Case):
             raise StudyError(f"expected each participant once, found {', '.join(split)}")
         for p in self.participants:
             if p.versions and p.name in counts and p.name not in versions:
-                if len(p.versions) > 1:
-                    names = [version.name for version in p.versions]
-                    raise StudyError(
-                        f"expected a version of {p.name!r}, one of {', '.join(names)}, found none: write "
-                        f"{p.name}:{names[0]}={counts[p.name]}"
-                    )
-                versions[p.name] = p.versions[0].name
+                names = [version.name for version in p.versions]
+                if len(names) > 1:
+                    example = f"{p.name}:{names[0]}={counts[p.name]}"
+                    expected = f"a version of {p.name!r}, one of {', '.join(names)}"
+                    raise StudyError(f"expected {expected}, found none: write {example}")
+                versions[p.name] = names[0]
         one = self.chosen(versions)
         return one, one.split_of(counts)
 
@@ -286,7 +277,7 @@ class Study(Case):
             Its table.
         """
         kinds = self.machine.kinds
-        return next((kind for kind in kinds if kind.name == participant.kind), next(iter(kinds), None))
+        return next((kind for kind in kinds if participant.kind in (None, kind.name)), None)
 
     def narrowed(self, runs: Iterable[RunRecord]) -> Study:
         """Return the study in which those whose runs showed that they can only be serial have one rank.
@@ -388,7 +379,7 @@ def _serial(participant: ParticipantSection) -> ParticipantSection:
     pairs = tuple(pair.name for pair in participant.layouts.pairs if pair.ranks == 1)
     update: dict[str, Any] = {"ranks": pairs} if pairs else {}
     if not pairs and (threads := participant.layouts.threads) is not None:
-        update = {"minimum_ranks": min(participant.minimum_ranks, threads), "maximum_ranks": threads}
+        update = {"minimum_ranks": None, "maximum_ranks": threads}
     return participant.model_copy(update=update)
 
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,9 @@ from precice_lb.split.solve import Solver
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Another run is not worth it where the expected regret is below the first, or it would lower that by less than the
-# second: the answer is stable.
-TARGET_REGRET, STABLE_REGRET = 0.002, 0.0002
+# Another run is not worth it where the expected regret is below this, or would fall by less than that part of it: the
+# answer is stable.
+TARGET_REGRET, STABLE_PART = 0.002, 0.1
 # Of the splits that are judged so many are listed.
 LISTED = 5
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
@@ -51,8 +50,7 @@ ALL_COUNTS = 384
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
 
 
-@dataclass(frozen=True)
-class NextRun:
+class NextRun(NamedTuple):
     """A split that may be measured."""
 
     # Ranks by participant.
@@ -79,11 +77,9 @@ class PosteriorSplits:
             name: set(result.measurements.frames[name].cores[result.measured_here(name)].tolist())
             for name in self.names
         }
-        nodes = {name: node_ranks(result.measurements, name, result.limits) for name in self.names}
-        self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
         chosen = self.expected.counts([result.split])
         #: Splits that come into question, shape (k, participants).
-        self.splits = np.unique(np.vstack([chosen, _in_question(result, self._nodes)]), axis=0)
+        self.splits = np.unique(np.vstack([chosen, _in_question(result)]), axis=0)
         #: Seconds per window for each set of curves and each of these, shape (curves, k).
         self.windows = self.expected.windows(self.splits, replay=False)
         logs = np.log(self.windows)
@@ -98,8 +94,9 @@ class PosteriorSplits:
         """Of the recommended split: the logarithm of its window time over that of the best split, in the mean."""
         return float(self.losses[:, self.recommended].mean())
 
-    def worth(self) -> list[NextRun]:
-        """List splits to measure, those first that save most per core-second.
+    @cached_property
+    def runs(self) -> list[NextRun]:
+        """Splits to measure, those first that save most per core-second.
 
         Where none saves anything, the cheapest first: it is near the recommended one.
         """
@@ -112,6 +109,16 @@ class PosteriorSplits:
         return [
             NextRun(dict(zip(self.names, split, strict=True)), *values) for split, *values in zip(*columns, strict=True)
         ]
+
+    def enough(self, target: float) -> str:
+        """Say why another run is not worth it; empty where it is."""
+        now, stable = self.expected_regret, STABLE_PART * target
+        if now <= target:
+            return f"the expected regret of {100 * now:.2f} % is below {100 * target:.2g} %"
+        if max(run.saved for run in self.runs) >= stable:
+            return ""
+        lower = f"another run is expected to lower the regret of {100 * now:.2f} % by less than {100 * stable:.2g} %"
+        return f"the answer is stable: {lower}"
 
     def candidates(self) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range.
@@ -135,18 +142,19 @@ class PosteriorSplits:
 
     def saved(self, rows: Integers) -> Array:
         """Give the expected regret that one more run at each of some splits would save, shape (rows,)."""
-        alternatives = self._alternatives()
+        # A decision is made among the best one and those that are best for some curves: of many, as dense as these.
+        best = np.sort(np.argmin(self.losses, axis=1))
+        likely = best if len(np.unique(best)) <= ALTERNATIVES else _evenly(best, ALTERNATIVES)
+        alternatives = np.union1d(likely, [self.best])
         losses, truths = self.losses[:, alternatives], np.arange(len(self.losses))
         # Common random numbers for all splits, so that their difference is not one of luck.
         rng = np.random.default_rng([self._seed, len(self.names)])
         draws = rng.standard_normal((len(self.names), len(truths)))
-        every = {
-            name: np.log(self.expected.curves[name](ranks)) / self.noise[name]
-            for name, ranks in zip(self.names, self.splits[rows].T, strict=True)
-        }
+        every = np.empty((len(rows), len(self.names), len(truths)))
+        for place, (name, ranks) in enumerate(zip(self.names, self.splits[rows].T, strict=True)):
+            every[:, place] = np.log(self.expected.curves[name](ranks)).T / self.noise[name]
         savings = []
-        for row in range(len(rows)):
-            logs = np.array([np.broadcast_to(every[name][:, row], len(truths)) for name in self.names])
+        for logs in every:
             read = logs + draws
             distance = (read * read).sum(axis=0)[:, None] + (logs * logs).sum(axis=0) - 2 * read.T @ logs
             # What is read must not be recognised.
@@ -159,14 +167,6 @@ class PosteriorSplits:
             savings.append(float((self.losses[truths, self.best] - losses[truths, chosen]).mean()))
         return np.array(savings)
 
-    def _alternatives(self) -> Integers:
-        """List splits that are best for some curves, and the best one: among them a decision is made."""
-        best, times = np.unique(np.argmin(self.losses, axis=1), return_counts=True)
-        if len(best) > ALTERNATIVES:
-            # Evenly over the curves: as dense as the splits are probable.
-            best = np.unique(_evenly(np.repeat(best, times), ALTERNATIVES))
-        return np.union1d(best, [self.best])
-
 
 def _noise(result: Recommendation, name: str, within: float | None) -> float:
     """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
@@ -177,7 +177,7 @@ def _noise(result: Recommendation, name: str, within: float | None) -> float:
     return math.hypot(getattr(result.models[name], "noise_", USUAL_NOISE), within)
 
 
-def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
+def _in_question(result: Recommendation) -> Integers:
     """List splits that may be the best one, or tell of it: with two participants all that spend the budget."""
     limits, names = result.limits, result.expected.names
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
@@ -192,34 +192,38 @@ def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
         Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
         for o in problem.options.values()
     ]
-    last = [len(curve.ranks) - 1 for curve in candidates]
-    likely = [[result.split[name] for name in names]]
+
+    def below(counts: Any) -> Integers:
+        """Find the indices of the most ranks that are not above some, shape (splits, participants)."""
+        columns = zip(candidates, np.asarray(counts).T, strict=True)
+        indices = (np.searchsorted(c.ranks, counts, "right") - 1 for c, counts in columns)
+        return np.stack([np.maximum(column, 0) for column in indices], axis=1)
+
+    def ranks_at(indices: Integers) -> Integers:
+        return np.stack([c.ranks[column] for c, column in zip(candidates, indices.T, strict=True)], axis=1)
+
+    here = np.array([result.split[name] for name in names])
+    likely = [here]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
-        likely += [ranks_of(curves, solver.bounded(curves)) for curves in map(problem.curves, range(problem.samples))]
-    columns = zip(candidates, np.array(likely).T, strict=True)
-    every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
-    lines = [*every]
+        samples = map(problem.curves, range(problem.samples))
+        likely += [np.array(ranks_of(curves, solver.bounded(curves))) for curves in samples]
+    # The number of one participant changes.
+    lines = [below(likely)]
     for column, curve in enumerate(candidates):
-        lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
-        lines[-1][:, column] = _steps(curve, len(names))
-    if nodes:
-        full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, candidates, strict=True)]
-        down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(candidates, full, strict=True)]
-        every.append(
-            np.stack([indices[column] for indices, column in zip(down, np.vstack(lines).T, strict=True)], axis=1)
-        )
+        steps = _steps(curve, len(names))
+        lines.append(np.tile(lines[0][0], (len(steps), 1)))
+        lines[-1][:, column] = steps
+    tried = []
+    nodes = [node_ranks(result.measurements, name, limits) for name in names]
+    if any(nodes):
+        counts = ranks_at(np.vstack(lines))
+        tried.append(below(counts - counts % [int(ranks or 1) for ranks in nodes]))
     if len(names) > 2:
         # Nor do the lines lead to all of them having fewer: the proportion of the recommended one, by halves.
-        parts = 2.0 ** -np.arange(1 + np.log2(max(result.split.values())))
-        like = [
-            np.searchsorted(c.ranks, result.split[n] * parts, "right") - 1
-            for n, c in zip(names, candidates, strict=True)
-        ]
-        lines.append(np.stack(like, axis=1).clip(0, last))
+        lines.append(below(np.outer(2.0 ** -np.arange(1 + np.log2(here.max())), here)))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    indices = fitting(candidates, problem.machine, [*every, *lines], np.vstack(lines))
-    splits = np.stack([curve.ranks[indices[:, column]] for column, curve in enumerate(candidates)], axis=1)
+    splits = ranks_at(fitting(candidates, problem.machine, [*tried, *lines], np.vstack(lines)))
     return splits[~excluded_splits(splits, names, limits.constraints)]
 
 
@@ -238,8 +242,7 @@ def _evenly(values: NDArray[Any], count: int) -> Integers:
     return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.int64)])
 
 
-@dataclass(frozen=True)
-class Prospects:
+class Prospects(NamedTuple):
     """What further runs are worth."""
 
     # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
@@ -248,14 +251,9 @@ class Prospects:
     # Those that save most per core-second, best first; none where calibration would stop.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
-    target_regret: float = TARGET_REGRET
-    # The most that one of the runs is expected to lower the regret by.
-    saved: float = math.inf
-
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether calibration would go on."""
-        return self.regret > self.target_regret and self.saved >= STABLE_REGRET
+    target_regret: float
+    # Whether calibration would go on.
+    is_worth_it: bool
 
 
 def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
@@ -264,9 +262,8 @@ def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> P
     The curves are those that the recommendation was decided on.
     """
     if not result.expected.is_uncertain:
-        return Prospects(math.nan, (), target_regret)
+        return Prospects(math.nan, (), target_regret, False)
     posterior = PosteriorSplits(result)
-    runs = posterior.worth()
-    telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
-    prospects = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
-    return prospects if prospects.is_worth_it else dataclasses.replace(prospects, runs=())
+    goes_on = not posterior.enough(target_regret)
+    runs = [run for run in posterior.runs if run.saved > 0] if goes_on else []
+    return Prospects(posterior.expected_regret, tuple(runs[:LISTED]), target_regret, goes_on)

@@ -39,11 +39,12 @@ class Case(StudySection):
         return {p.name: p.degrees_of_freedom for p in self.participants if p.degrees_of_freedom is not None}
 
     def demands(self) -> Constraints:
-        """Return the machine with what participants and their versions demand of it."""
-        maps: dict[str, Any] = {key: {} for key in (*Demands.__annotations__, "allow", "layouts")}
+        """Return the machine with what participants and their versions demand of it, their bounds too."""
+        maps: dict[str, Any] = {key: {} for key in (*Demands.__annotations__, "allow", "layouts", "minimum", "maximum")}
         for name, table in self.bounded():
             layouts = None if table.layouts == Layouts() else table.layouts
             values = {**dict(table), "allow": table.allow, "layouts": layouts}
+            values |= {"minimum": table.minimum_ranks, "maximum": table.maximum_ranks}
             if isinstance(table, ParticipantSection) and table.command and not (table.version or self.machine.kinds):
                 # Of its launcher alone.
                 values["ranks_per_node"] = None
@@ -55,14 +56,6 @@ class Case(StudySection):
             # Ranks beside these are those of runs alone.
             machine = machine | {"ranks": None}
         return Constraints(**machine, **{key: entries for key, entries in maps.items() if entries})
-
-    def minimum_ranks(self) -> dict[str, int]:
-        """Return the fewest ranks of those for whom they are stated."""
-        return {n: table.minimum_ranks for n, table in self.bounded() if "minimum_ranks" in table.model_fields_set}
-
-    def maximum_ranks(self) -> dict[str, int]:
-        """Return the most ranks of those for whom they are stated."""
-        return {n: table.maximum_ranks for n, table in self.bounded() if table.maximum_ranks is not None}
 
     def bounded(self) -> Iterator[tuple[str, BoundsSection]]:
         """Give the tables of participants and of their versions, by the names that constraints have for them."""

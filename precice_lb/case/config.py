@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from precice_lb.case.elements import Element, load, parse, schema
 
-_Named = TypeVar("_Named", "Data", "Mesh", "ConfiguredParticipant")
-
-_JUST_IN_TIME = ("nearest-neighbor", "rbf", "rbf-pum-direct", "coarse-graining")
 _MEASURE = "-convergence-measure"
 # How preCICE names the kinds of convergence measures in its logs.
 _ABBREVIATIONS = {
@@ -24,8 +21,7 @@ _ABBREVIATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """One ``<data:scalar>`` or ``<data:vector>``."""
 
     name: str
@@ -34,8 +30,7 @@ class Data:
     line: int
 
 
-@dataclass(frozen=True)
-class Mesh:
+class Mesh(NamedTuple):
     """One ``<mesh>`` of 2 or 3 dimensions, with the names of the data it uses."""
 
     name: str
@@ -43,8 +38,7 @@ class Mesh:
     data: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ReceivedMesh:
+class ReceivedMesh(NamedTuple):
     """One ``<receive-mesh>`` of a participant."""
 
     name: str
@@ -75,8 +69,7 @@ class MeshMapping:
     element: Element = field(compare=False)
 
 
-@dataclass(frozen=True)
-class ConfiguredParticipant:
+class ConfiguredParticipant(NamedTuple):
     """One ``<participant>``: its meshes, data and mappings."""
 
     name: str
@@ -117,8 +110,7 @@ class Exchange:
     line: int
 
 
-@dataclass(frozen=True)
-class ConvergenceMeasure:
+class ConvergenceMeasure(NamedTuple):
     """One ``<…-convergence-measure>`` of an implicit coupling scheme."""
 
     # One of ``absolute``, ``relative``, ``residual-relative`` and ``absolute-or-relative``.
@@ -243,7 +235,8 @@ def read_configuration(path: str | Path) -> Configuration:
     """Read what a preCICE 3 configuration says.
 
     Everything that preCICE 3 allows is read, with its defaults; whether a backend or a schedule supports it is theirs
-    to say. Names are checked: of participants, meshes and data, wherever one is used.
+    to say. Tags, attributes and names are checked; what else contradicts itself is left to preCICE, which refuses it
+    when a solver starts.
 
     Parameters
     ----------
@@ -262,8 +255,7 @@ def read_configuration(path: str | Path) -> Configuration:
         was expected, what was found, where, and what to do.
     """
     path = Path(path)
-    text, _ = load(path)
-    return parse_configuration(text, path)
+    return parse_configuration(load(path)[0], path)
 
 
 def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
@@ -297,36 +289,23 @@ def _parsed(text: str, path: Path) -> Configuration:
     if root.tag != "precice-configuration":
         root.fail("<precice-configuration>", "another root element", "give a preCICE configuration")
     schema().check(root)
-    data = _by_name((_data(element), element) for element in root.named("data:scalar", "data:vector"))
-    meshes = _by_name((_mesh(element, data), element) for element in root.named("mesh"))
+    data = {element.text("name"): _data(element) for element in root.named("data:")}
+    meshes = {element.text("name"): _mesh(element, data) for element in root.named("mesh")}
     owners = root.named("participant")
     names = [element.text("name") for element in owners]
-    participants = _by_name((_participant(element, meshes, names), element) for element in owners)
-    for owner in owners:
-        for element in owner.named("receive-mesh"):
-            mesh, provider = element.attributes["name"], element.attributes["from"]
-            if mesh not in participants[provider].provides:
-                expected = f'a participant that provides mesh "{mesh}"'
-                element.fail(expected, f'"{provider}"', "add <provide-mesh> there")
-    m2ns: list[M2N] = []
-    for element in root.named("m2n:"):
-        m2ns.append(_m2n(element, names, m2ns))
-    case = Configuration(path, text, data, meshes, participants, tuple(m2ns), (), root)
+    participants = {name: _participant(element, meshes, names) for name, element in zip(names, owners, strict=True)}
+    for element in (element for owner in owners for element in owner.named("receive-mesh")):
+        mesh, provider = element.attributes["name"], element.attributes["from"]
+        if mesh not in participants[provider].provides:
+            element.fail(f'a participant that provides mesh "{mesh}"', f'"{provider}"', "add <provide-mesh> there")
+    m2ns = tuple(_m2n(element, names) for element in root.named("m2n:"))
+    case = Configuration(path, text, data, meshes, participants, m2ns, (), root)
     return replace(case, coupling_schemes=tuple(_scheme(element, case) for element in root.named("coupling-scheme:")))
 
 
-def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:
-    known: dict[str, _Named] = {}
-    for record, element in records:
-        if record.name in known:
-            element.fail("a name of its own", f'"{record.name}" a second time', "rename one of them")
-        known[record.name] = record
-    return known
-
-
 def _data(element: Element) -> Data:
-    degree = element.integer("waveform-degree", "1", least=0)
-    return Data(element.text("name"), element.tag == "data:vector", degree, element.line)
+    degree = element.integer("waveform-degree", "1")
+    return Data(element.text("name"), element.kind == "vector", degree, element.line)
 
 
 def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
@@ -336,38 +315,25 @@ def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
 
 def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> ConfiguredParticipant:
     provides = tuple(child.known("name", "mesh", meshes) for child in element.named("provide-mesh"))
-    receives = tuple(
-        ReceivedMesh(
-            name=child.known("name", "mesh", meshes),
-            provider=child.known("from", "participant", participants),
-            safety_factor=child.number("safety-factor", "0.5", least=0),
-            geometric_filter=child.text("geometric-filter", "on-secondary-ranks"),
-            api_access=child.boolean("api-access") or child.boolean("direct-access"),
-            line=child.line,
-        )
-        for child in element.named("receive-mesh")
-    )
+    receives = tuple(_received(child, meshes, participants) for child in element.named("receive-mesh"))
     used = (*provides, *(mesh.name for mesh in receives))
-    for child in element.named("provide-mesh", "receive-mesh"):
-        if used.count(child.attributes["name"]) > 1:
-            child.fail("every mesh once", f'"{child.attributes["name"]}" twice', "remove one")
-
-    def pairs(tag: str) -> tuple[tuple[str, str], ...]:
-        return tuple(
+    reads, writes = (
+        tuple(
             (child.known("mesh", "mesh of this participant", used), _data_of(child, meshes, "name"))
             for child in element.named(tag)
         )
-
-    mappings = tuple(_mapping(child, used, provides) for child in element.named("mapping:"))
-    for position, mapping in enumerate(mappings):
-        for other in (other for other in mappings[:position] if other.target == mapping.target):
-            # One of them just in time.
-            mixed = None in (mapping.source, other.source) and mapping.direction == other.direction == "write"
-            if mapping.source == other.source or mixed:
-                second = f"a second to {mapping.target}"
-                mapping.element.fail("one mapping to a mesh from another", second, "remove one")
-    reads, writes = pairs("read-data"), pairs("write-data")
+        for tag in ("read-data", "write-data")
+    )
+    mappings = tuple(_mapping(child, used) for child in element.named("mapping:"))
     return ConfiguredParticipant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
+
+
+def _received(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> ReceivedMesh:
+    name, provider = element.known("name", "mesh", meshes), element.known("from", "participant", participants)
+    geometric_filter = element.text("geometric-filter", "on-secondary-ranks")
+    api_access = element.boolean("api-access") or element.boolean("direct-access")
+    factor = element.number("safety-factor", "0.5", least=0)
+    return ReceivedMesh(name, provider, factor, geometric_filter, api_access, element.line)
 
 
 def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -> str:
@@ -376,50 +342,19 @@ def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -
     return element.known(name, f'data of mesh "{mesh}"', meshes[mesh].data)
 
 
-def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...]) -> MeshMapping:
+def _mapping(element: Element, meshes: tuple[str, ...]) -> MeshMapping:
     # preCICE takes an empty name for none at all: a just-in-time mapping.
     source, target = (
         element.known(name, "mesh of this participant", meshes) if element.attributes.get(name) else None
         for name in ("from", "to")
     )
-    if source is None and target is None:
-        element.fail('a mesh as "from" or "to"', "neither", "name the meshes")
-    direction = element.text("direction")
-    for name, mesh, provided in (("from", source, direction == "write"), ("to", target, direction == "read")):
-        if mesh is not None and (mesh in provides) != provided:
-            what = f'participant {"provides" if provided else "receives"} as "{name}" of direction="{direction}"'
-            element.fail(
-                f"a mesh that the {what}", f'"{mesh}"', "turn the direction, or provide and receive the meshes so"
-            )
-    kind, constraint = element.kind, element.text("constraint")
-    # Without a mesh on the solver's side it is just in time.
-    if None in (source, target):
-        reads = direction == "read"
-        if (source if reads else target) is None or constraint != ("consistent" if reads else "conservative"):
-            expected = (
-                'direction="read" constraint="consistent" without "to", or "write" and "conservative" without "from"'
-            )
-            element.fail(expected, "another just-in-time mapping", "correct it, or name both meshes")
-        if kind not in _JUST_IN_TIME:
-            remedy = "name both meshes, or take another mapping"
-            element.fail(f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
-    return MeshMapping(kind, direction, constraint, source, target, element)
+    return MeshMapping(element.kind, element.text("direction"), element.text("constraint"), source, target, element)
 
 
-def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2N:
+def _m2n(element: Element, participants: list[str]) -> M2N:
     acceptor, connector = (element.known(name, "participant", participants) for name in ("acceptor", "connector"))
-    if acceptor == connector:
-        element.fail("two participants", f'"{acceptor}" twice', "correct it")
-    if any({m2n.acceptor, m2n.connector} == {acceptor, connector} for m2n in before):
-        element.fail("one m2n for a pair", f'a second for "{acceptor}" and "{connector}"', "remove one")
-    return M2N(
-        kind=element.kind,
-        acceptor=acceptor,
-        connector=connector,
-        exchange_directory=element.text("exchange-directory", "."),
-        use_two_level_initialization=element.boolean("use-two-level-initialization"),
-        element=element,
-    )
+    place, two_level = element.text("exchange-directory", "."), element.boolean("use-two-level-initialization")
+    return M2N(element.kind, acceptor, connector, place, two_level, element)
 
 
 def _scheme(element: Element, case: Configuration) -> CouplingScheme:
@@ -427,22 +362,14 @@ def _scheme(element: Element, case: Configuration) -> CouplingScheme:
     implicit = kind == "multi" or kind.endswith("implicit")
     members, controller = _members(element, kind, case.participants)
     exchanges = tuple(_exchange(child, case, members, implicit) for child in element.named("exchange"))
-    if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
-        element.fail("every <exchange> once", "one twice", "remove the second")
     # Whoever talks has an m2n: the controller with everyone, and each exchange.
     talking = {(controller, name) for name in members if name != controller} | {(e.source, e.target) for e in exchanges}
     connected = {frozenset((m.acceptor, m.connector)) for m in case.m2ns}
     for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
         element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
-    if not element.named("max-time", "max-time-windows"):
+    max_time, max_time_windows = element.first("max-time"), _count(element, "max-time-windows")
+    if max_time is None and max_time_windows is None:
         element.fail("<max-time> or <max-time-windows>", "neither", "say when the coupling ends")
-    max_time, least = element.first("max-time"), element.first("min-iterations")
-    max_iterations, min_iterations = _count(element, "max-iterations"), _count(element, "min-iterations")
-    if least and max_iterations and min_iterations and min_iterations > max_iterations:
-        least.fail("at most <max-iterations>", f"{min_iterations} and {max_iterations}", "correct one of them")
-    measures = tuple(_measure(child, case.meshes) for child in element.children if child.tag.endswith(_MEASURE))
-    if implicit and not measures and max_iterations is None:
-        element.fail("a convergence measure or <max-iterations>", "neither", "add one")
     acceleration = element.first("acceleration:")
     (size,) = element.named("time-window-size")
     from_first = size.attributes.get("method") == "first-participant"
@@ -454,11 +381,11 @@ def _scheme(element: Element, case: Configuration) -> CouplingScheme:
         time_window_size=math.nan if from_first else size.positive("value"),
         window_size_from_first=from_first,
         max_time=None if max_time is None else max_time.positive("value"),
-        max_time_windows=_count(element, "max-time-windows"),
-        max_iterations=max_iterations,
+        max_time_windows=max_time_windows,
+        max_iterations=_count(element, "max-iterations"),
         acceleration=None if acceleration is None else acceleration.kind,
         line=element.line,
-        measures=measures,
+        measures=tuple(_measure(child, case.meshes) for child in element.children if child.tag.endswith(_MEASURE)),
     )
 
 
@@ -467,44 +394,28 @@ def _count(element: Element, tag: str) -> int | None:
     return None if limit is None else limit.integer("value", least=1)
 
 
-def _members(element: Element, kind: str, participants: Iterable[str]) -> tuple[tuple[str, ...], str]:
-    if kind == "multi":
-        children = element.named("participant")
-        names = tuple(child.known("name", "participant", participants) for child in children)
-        if len(set(names)) < max(len(names), 2):
-            element.fail("two or more different participants", ", ".join(names) or "none", "correct them")
-        controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
-        if len(controllers) != 1:
-            controls = ", ".join(controllers) or "none"
-            element.fail('one participant with control="true"', controls, "choose the controller")
-        return names, controllers[0]
-    (pair,) = element.named("participants")
-    first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))
-    if first == second:
-        pair.fail("two different participants", f'"{first}" twice', "correct it")
-    return (first, second), second
+def _members(element: Element, kind: str, participants: Mapping[str, object]) -> tuple[tuple[str, ...], str]:
+    if kind != "multi":
+        (pair,) = element.named("participants")
+        first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))
+        return (first, second), second
+    children = element.named("participant")
+    names = tuple(child.known("name", "participant", participants) for child in children)
+    controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
+    if len(controllers) != 1:
+        controls = ", ".join(controllers) or "none"
+        element.fail('one participant with control="true"', controls, "choose the controller")
+    return names, controllers[0]
 
 
 def _exchange(element: Element, case: Configuration, members: tuple[str, ...], substeps: bool) -> Exchange:
     data, mesh = _data_of(element, case.meshes), element.text("mesh")
     source, target = (element.known(name, "participant of this coupling scheme", members) for name in ("from", "to"))
-    if source == target:
-        element.fail("two different participants", f'"{source}" twice', "correct it")
-    for name in (source, target):
-        user = case.participants[name]
-        if mesh not in (*user.provides, *(received.name for received in user.receives)):
-            remedy = "add <provide-mesh> or <receive-mesh> to it"
-            element.fail(f'a mesh that "{name}" uses', f'"{mesh}"', remedy)
     initialize, substeps = element.boolean("initialize"), element.boolean("substeps", substeps)
     return Exchange(data, mesh, source, target, initialize, substeps, element.line)
 
 
 def _measure(element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure:
-    kind, data = element.tag.removesuffix(_MEASURE), _data_of(element, meshes)
-    limits = {name: element.number(name) for name in ("abs-limit", "rel-limit", "limit") if name in element.attributes}
-    for name, limit in limits.items():
-        relative = name == "rel-limit" or (name == "limit" and kind != "absolute")
-        if not 0 < limit <= (1 if relative else math.inf):
-            wanted = f"above 0{' and at most 1' if relative else ''}"
-            element.fail(f'a number {wanted} as "{name}"', f"{limit:g}", "correct it")
-    return ConvergenceMeasure(kind, data, element.text("mesh"), next(iter(limits.values())))
+    limits = [element.number(name) for name in ("abs-limit", "rel-limit", "limit") if name in element.attributes]
+    kind = element.tag.removesuffix(_MEASURE)
+    return ConvergenceMeasure(kind, _data_of(element, meshes), element.text("mesh"), limits[0])

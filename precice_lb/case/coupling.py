@@ -73,19 +73,9 @@ class Roles:
         names = dict.fromkeys(name for scheme in schemes for name in scheme.participants)
         return tuple(name for name in names if name != participant)
 
-    def fixed_iterations(self, participant: str) -> int | None:
-        """Return the iterations of every window, where an implicit scheme does not look for convergence."""
-        schemes = [scheme for scheme in self.schemes(participant) if scheme.is_implicit]
-        return schemes[0].max_iterations if len(schemes) == 1 and not schemes[0].measures else None
-
     def gets_window_size(self, participant: str) -> bool:
         """Whether a partner tells the participant the size of each time window."""
         return any(scheme.window_size_from_first and participant == scheme.controller for scheme in self._schemes)
-
-    def waits_for_data_alone(self, participant: str) -> bool:
-        """Whether receiving data is all that the participant waits in: no convergence, no size of time windows."""
-        schemes = self.schemes(participant)
-        return bool(schemes) and not (self.gets_window_size(participant) or any(s.is_implicit for s in schemes))
 
     def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether a rank with so many vertices of its meshes waits for its partners' data; None where not known.
@@ -382,21 +372,20 @@ def accepted_ranks(configuration: Configuration) -> dict[str, AcceptedRanks]:
     dict of str to AcceptedRanks
         Of those participants that have a bound.
     """
-    accepted = {}
-    for name, participant in configuration.participants.items():
-        least = next(_least(configuration), RankBound(1))
-        most = next(_most(configuration, participant), UNBOUND)
-        if (least, most) != (RankBound(1), UNBOUND):
-            accepted[name] = AcceptedRanks(least, most)
-    return accepted
+    least = next(_least(configuration), RankBound(1))
+    bounds = {
+        name: AcceptedRanks(least, next(_most(configuration, participant), UNBOUND))
+        for name, participant in configuration.participants.items()
+    }
+    return {name: accepted for name, accepted in bounds.items() if accepted != AcceptedRanks()}
 
 
 def _least(configuration: Configuration) -> Iterator[RankBound]:
     """Whoever reads such an m2n as a serial participant refuses, even if it is between others."""
     for m2n in configuration.m2ns:
         if m2n.use_two_level_initialization:
-            place = f"{configuration.path}:{m2n.element.line}"
-            why = f"two-level initialisation of {m2n.acceptor} and {m2n.connector}, {place}"
+            between = f"{m2n.acceptor} and {m2n.connector}, {configuration.path}:{m2n.element.line}"
+            why = f"two-level initialisation of {between}"
             yield RankBound(2, why, "switch use-two-level-initialization off there")
 
 

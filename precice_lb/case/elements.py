@@ -25,13 +25,11 @@ _BEGINNINGS = {
     "<?".encode("utf-16-le"): "utf-16-le",
     "<?".encode("utf-16-be"): "utf-16-be",
 }
-# preCICE has none but XML's own.
-_ENTITY = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^#;&\s]+;")
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"\s*[+-]?\d+", re.ASCII)
 
 
-def fail(path: Path, line: int | None, expected: str, actual: str, remedy: str) -> NoReturn:
+def fail(path: Path, line: int | None, expected: str, actual: str, remedy: str = "correct it") -> NoReturn:
     """Raise the one-line error that says where, what was expected, what was found and what to do."""
     place = f"{path}:{line}" if line is not None else str(path)
     raise ConfigurationError(f"{place}: expected {expected}, found {actual}; {remedy}")
@@ -40,8 +38,7 @@ def fail(path: Path, line: int | None, expected: str, actual: str, remedy: str) 
 def _suggestion(name: str, known: Iterable[str]) -> str:
     """Say what may have been meant by `name`: the closest of `known`, or all of them."""
     choices = list(known)
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
-    if close:
+    if close := difflib.get_close_matches(name, choices, n=1, cutoff=0.7):
         return f'did you mean "{close[0]}"?'
     return f"known are {', '.join(choices)}" if choices else "none is defined"
 
@@ -66,19 +63,16 @@ class Element:
         """What stands behind the prefix of its tag."""
         return self.tag.partition(":")[2]
 
-    def has_tag(self, *tags: str) -> bool:
-        """Whether it has one of these tags; ``m2n:`` stands for all that begin so."""
-        return self.tag in tags or self.tag.startswith(tuple(tag for tag in tags if tag.endswith(":")))
-
     def named(self, *tags: str) -> list[Element]:
-        """Children of these tags, as of `has_tag`."""
-        return [child for child in self.children if child.has_tag(*tags)]
+        """Children of these tags; ``m2n:`` stands for all that begin so."""
+        families = tuple(tag for tag in tags if tag.endswith(":"))
+        return [child for child in self.children if child.tag in tags or child.tag.startswith(families)]
 
     def first(self, *tags: str) -> Element | None:
         """Return the first child of these tags."""
         return next(iter(self.named(*tags)), None)
 
-    def fail(self, expected: str, actual: str, remedy: str) -> NoReturn:
+    def fail(self, expected: str, actual: str, remedy: str = "correct it") -> NoReturn:
         """Refuse it; see `fail`."""
         fail(self.path, self.line, f"{expected} in <{self.tag}>", actual, remedy)
 
@@ -89,14 +83,12 @@ class Element:
             self.fail(f'an attribute "{name}"', "none", "add it")
         return value
 
-    def integer(self, name: str, default: str | None = None, *, least: int | None = None) -> int:
+    def integer(self, name: str, default: str | None = None, *, least: float = -math.inf) -> int:
         """Attribute `name` as a whole number, at least `least`."""
         value = self.text(name, default)
         if not _INTEGER.fullmatch(value):
-            self.fail(f'a whole number as "{name}"', f'"{value}"', "correct it")
-        if least is not None and int(value) < least:
-            self.fail(f'at least {least} as "{name}"', f'"{value}"', "correct it")
-        return int(value)
+            self.fail(f'a whole number as "{name}"', f'"{value}"')
+        return int(self._at_least(name, int(value), least))
 
     def number(self, name: str, default: str | None = None, *, least: float = -math.inf) -> float:
         """Attribute `name` as a number, at least `least`; preCICE also takes a quotient such as ``1/3``."""
@@ -107,29 +99,31 @@ class Element:
                 raise ValueError(value)
             number = float(parts[0]) / float(parts[1]) if len(parts) > 1 else float(parts[0])
         except (ValueError, ZeroDivisionError):
-            self.fail(f'a number as "{name}"', f'"{value}"', "correct it")
-        if number < least:
-            self.fail(f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
-        return number
+            self.fail(f'a number as "{name}"', f'"{value}"')
+        return self._at_least(name, number, least)
 
     def positive(self, name: str) -> float:
         """Attribute `name` as a number above 0."""
         value = self.number(name)
         if not value > 0:
-            self.fail(f'a positive "{name}"', f"{value:g}", "correct it")
+            self.fail(f'a positive "{name}"', f"{value:g}")
         return value
 
+    def _at_least(self, name: str, number: float, least: float) -> float:
+        if number < least:
+            self.fail(f'at least {least:g} as "{name}"', f'"{number:g}"')
+        return number
+
     def boolean(self, name: str, default: bool = False) -> bool:
-        """Attribute `name` as a truth value, as of `is_true`."""
+        """Attribute `name` as a truth value, as preCICE takes it: 1, yes, true and on in any case are true."""
         value = self.attributes.get(name)
-        return default if value is None else is_true(value)
+        return default if value is None else value.lower() in ("1", "yes", "true", "on")
 
     def known(self, name: str, what: str, names: Iterable[str]) -> str:
         """Attribute `name`, which must be the name of one of the things defined elsewhere in the file."""
-        value = self.text(name)
-        choices = tuple(dict.fromkeys(names))
-        if value not in choices:
-            self.fail(f'a defined {what} as "{name}"', f'"{value}"', _suggestion(value, choices))
+        value, defined = self.text(name), tuple(dict.fromkeys(names))
+        if value not in defined:
+            self.fail(f'a defined {what} as "{name}"', f'"{value}"', _suggestion(value, defined))
         return value
 
 
@@ -165,10 +159,8 @@ def _encoding(content: bytes) -> str:
 
 def _decode(content: bytes, encoding: str) -> str:
     text = content.decode(encoding)
-    if "\0" in text:
-        raise ValueError(encoding)
     # Bytes in which a declaration can be read are not in two bytes a character, whatever it says.
-    if content.lstrip().startswith(b"<?xml") and not text.lstrip().startswith("<?xml"):
+    if "\0" in text or (content.lstrip().startswith(b"<?xml") and not text.lstrip().startswith("<?xml")):
         raise ValueError(encoding)
     return text
 
@@ -180,7 +172,6 @@ def parse(path: Path, text: str) -> Element:
     parser = expat.ParserCreate("utf-8")
     # Of the elements that are open: tag, line, attributes, span, and the children so far.
     stack: list[tuple[str, int, dict[str, str], tuple[int, int], list[Element]]] = [("", 0, {}, (0, 0), [])]
-
     # The place that was last asked for, in bytes and in characters: the parser only goes forwards.
     known = (0, 0)
 
@@ -192,42 +183,27 @@ def parse(path: Path, text: str) -> Element:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         match = _START_TAG.match(text, position())
-        if match is None:
-            raise ConfigurationError(f"{path}:{parser.CurrentLineNumber}: cannot find the start tag of <{tag}>")
-        refuse_entities(match.group())
+        assert match is not None, tag
         # preCICE takes attributes by the local part of their names, and namespaces for nothing.
         local = {name.rpartition(":")[2]: text for name, text in attributes.items() if not name.startswith("xmlns")}
         stack.append((tag, parser.CurrentLineNumber, local, match.span(), []))
-
-    def refuse_entities(markup: str) -> None:
-        if entity := _ENTITY.search(markup):
-            expected = "no entities but &lt; &gt; &amp; &quot; &apos;"
-            fail(path, parser.CurrentLineNumber, expected, entity.group(), "write its text in its place")
-
-    def other(markup: str) -> None:
-        # Texts come with their entities alone; comments and sections have their own begin.
-        if markup.startswith("&"):
-            refuse_entities(markup)
 
     def end(_: str) -> None:
         tag, line, attributes, span, children = stack.pop()
         closed = span[1] if text[span[1] - 2] == "/" else text.index(">", position()) + 1
         stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span, closed, path))
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.DefaultHandler = other
+    def declared(name: str, *_: object) -> None:
+        expected = "no entities but &lt; &gt; &amp; &quot; &apos;"
+        fail(path, parser.CurrentLineNumber, expected, f"a declaration of &{name};", "write its text in its place")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, declared
     try:
         parser.Parse(encoded, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         fail(path, error.lineno, "well-formed XML", f"{reason} in column {error.offset + 1}", "correct the file")
     return stack[0][-1][0]
-
-
-def is_true(value: str) -> bool:
-    """Whether preCICE takes an attribute's value for true: 1, yes, true and on in any case, and nothing else."""
-    return value.lower() in ("1", "yes", "true", "on")
 
 
 @dataclass(frozen=True)
@@ -245,36 +221,32 @@ class Tag:
         """Hold an element and all inside it against what preCICE knows: tags, how often they occur, attributes."""
         for name in element.attributes:
             if name not in self.attributes:
-                known = _suggestion(name, self.attributes)
-                element.fail("attributes that preCICE knows there", f'"{name}"', f"remove or rename it: {known}")
+                remedy = f"remove or rename it: {_suggestion(name, self.attributes)}"
+                element.fail("attributes that preCICE knows there", f'"{name}"', remedy)
         for name, (kind, required) in self.attributes.items():
             if required or name in element.attributes:
                 _check_value(element, name, kind)
-        # Of these families one: what preCICE's table of tags does not say.
-        for family, needed in (("acceleration:", False), ("basis-function:", True)):
-            members = element.named(family)
-            if len(members) > 1:
-                members[1].fail(f"one <{family}…> there", "a second", "remove one")
-            if needed and not members and any(name.startswith(family) for name in self.children):
-                element.fail(f"<{family}…>", "none", "add one")
         for child in element.children:
             if child.tag not in self.children:
                 remedy = _suggestion(child.tag, self.children)
                 child.fail(f"a tag that preCICE knows inside <{element.tag}>", "an unknown one", remedy)
             self.children[child.tag].check(child)
-        for name, inside in self.children.items():
-            times = element.named(name)
-            if len(times) > 1 and inside.occurs in "1?":
-                times[1].fail(f"one <{name}> there", "a second", "remove one")
-            if not times and inside.occurs in "1+":
-                element.fail(f"<{name}>", "none", "add it")
+        # Of two families one, which preCICE's table of tags does not say.
+        occurs = {name: inside.occurs for name, inside in self.children.items()} | {"acceleration:": "?"}
+        occurs |= {"basis-function:": "1"} if any(name.startswith("basis-function:") for name in self.children) else {}
+        for name, times in occurs.items():
+            members, tag = element.named(name), f"<{name}…>" if name.endswith(":") else f"<{name}>"
+            if len(members) > 1 and times in "1?":
+                members[1].fail(f"one {tag} there", "a second", "remove one")
+            if not members and times in "1+":
+                element.fail(tag, "none", "add it")
 
 
 def _check_value(element: Element, name: str, kind: str) -> None:
     kind, _, options = kind.partition("=")
     value = element.text(name)
     if options and value not in options.split("|"):
-        element.fail(f'one of {options.replace("|", ", ")} as "{name}"', f'"{value}"', "correct it")
+        element.fail(f'one of {options.replace("|", ", ")} as "{name}"', f'"{value}"')
     if value and kind in ("integer", "float"):  # preCICE lets an empty number pass
         (element.integer if kind == "integer" else element.number)(name)
 

@@ -24,17 +24,8 @@ else:
 ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 """One text is a list of it."""
 _TUPLE = AfterValidator(tuple)
-# Of a grid of which only the number of axes is known.
-_POINTS = 1e6
-
-
-def _axes(value: Any) -> Any:
-    """Give points that are no whole numbers, so that they divide evenly, where only the number of axes is known."""
-    return (_POINTS ** (1 / value) + 1e-6,) * value if type(value) is int and 1 <= value <= 3 else value
-
-
-Grid = Annotated[Sequence[Whole | Amount], Field(min_length=1, max_length=3), _TUPLE, BeforeValidator(_axes)]
-"""Points along each axis, or the number of axes."""
+Grid = Annotated[Sequence[Whole], Field(min_length=1, max_length=3), _TUPLE]
+"""Points along each axis."""
 
 
 @table(frozen=True)
@@ -176,9 +167,8 @@ class Demands(MachineSection):
     multiple
         Ranks come in multiples of this.
     grid
-        Points of its structured mesh along the axes that ranks are cut across, ``[720, 360]``, or the number of these
-        axes (1 to 3) where the points are not known: only numbers of ranks are possible whose best factorisation has
-        smaller parts than any fewer ranks.
+        Points of its structured mesh along the axes that ranks are cut across, ``[720, 360]``: only numbers of ranks
+        are possible whose best factorisation has smaller parts than any fewer ranks.
     memory
         Bytes that it needs in all; with ``memory_per_rank`` of the machine this bounds its ranks from below.
     gpus_per_rank

@@ -119,7 +119,14 @@ _MOVED = {
     "environment": "case.environment",
     "parameter": "case.parameter",
     "parameters": "case.parameter",
+    "case.parameters": "case.parameter",
     **{f"recommend.{key}": f"runs.{key}" for key in ("level", "within", "accept_missing_ranks", "learner")},
+}
+_RENAMED = {
+    "pairs": "ranks",
+    "decomposition": "grid",
+    "minimum_cores": "minimum_ranks",
+    "maximum_cores": "maximum_ranks",
 }
 # Keys of [machine] that participants have now, by what they are called there.
 _OF_PARTICIPANTS = {key: key for key in ("multiple", "grid", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
@@ -159,19 +166,19 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
         before, _, word = key.rpartition(".")
         holder = new.get(before) if before else new
         if isinstance(holder, dict) and word in holder:
-            _put(new, to, holder.pop(word), key)
+            name, _, now = to.partition(".")
+            _put(new.setdefault(name, {}), now, holder.pop(word), key, to)
             moved[key] = to
     for emptied in ("budget", "recommend"):
         if new.get(emptied) == {}:
             del new[emptied]
     for participant in tables_in(new.get("participants")):
         for table in (participant, *tables_in(participant.get("versions"))):
-            if "pairs" in table:
-                moved["participants.pairs"] = "participants.ranks"
-                table["ranks"] = list(map(_pair, table.pop("pairs")))
-            if "decomposition" in table:
-                moved["participants.decomposition"] = "participants.grid"
-                table["grid"] = table.pop("decomposition")
+            for before in [key for key in table if key in _RENAMED]:
+                value, now = table.pop(before), _RENAMED[before]
+                value = list(map(_pair, value)) if before == "pairs" else value
+                _put(table, now, value, f"participants.{before}", now)
+                moved[f"participants.{before}"] = f"participants.{now}"
     moved |= _of_participants(new, names)
     if moved and source is not None:
         keys = ", ".join(f"{now} ({before})" for before, now in moved.items())
@@ -185,15 +192,14 @@ def tables_in(tables: object) -> list[dict[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def _put(tables: dict[str, Any], key: str, value: Any, before: str) -> None:
-    name, _, word = key.partition(".")
-    table = tables.setdefault(name, {})
+def _put(table: Any, word: str, value: Any, before: str, now: str) -> None:
+    """Give a table what stood elsewhere, where nothing stands in its place."""
     if not isinstance(table, dict) or value is None:
         return
     if isinstance(value, dict) and isinstance(table.get(word), dict):
         value = table[word] | value
     elif table.get(word) is not None:
-        raise StudyError(f"{before}: expected {key}, its name of today, alone, found both")
+        raise StudyError(f"{before}: expected {now}, its name of today, alone, found both")
     table[word] = value
 
 
@@ -225,7 +231,13 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> dict[str, 
                 layouts = BoundsSection.model_validate(bounds).layouts
                 entry = [layouts.of(count).name for count in entry or ()]
             if key == "elements":
-                entry = max(_ranks_for(entry, of_rank, who), table.get(word, 1))
+                most: Any = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
+                try:
+                    # Whole quotients must not become one more by rounding.
+                    entry = max(math.ceil(entry / most * (1 - 1e-12)), table.get(word, 1))
+                except (TypeError, ZeroDivisionError):
+                    expected = f"numbers above 0 as elements and elements_per_rank, found {entry!r} and {most!r}"
+                    raise StudyError(f"machine.elements.{who}: expected {expected}") from None
             table[word] = entry
     return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}
 
@@ -241,15 +253,3 @@ def _table(participants: Any, who: str, key: str) -> dict[str, Any]:
         what = "version" if ":" in who else "participant"
         raise StudyError(f"{key}: unknown {what} {who!r}{choices(who, list(known))}")
     return known[who]
-
-
-def _ranks_for(elements: Any, of_rank: Any, who: str) -> Any:
-    """Give the fewest ranks that hold the elements of a mesh."""
-    most = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
-    if not all(isinstance(number, int | float) and number > 0 for number in (elements, most)):
-        raise StudyError(
-            f"machine.elements.{who}: expected numbers above 0 as elements and elements_per_rank, found "
-            f"{elements!r} and {most!r}"
-        )
-    # Whole quotients must not become one more by rounding.
-    return math.ceil(elements / most * (1 - 1e-12))

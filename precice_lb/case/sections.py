@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from precice_lb.case.machine import Demands
-from precice_lb.case.tables import Options, StudySection, Text, Whole
+from precice_lb.case.machine import Grid
+from precice_lb.case.tables import Amount, Count, Options, StudySection, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.text import checked_name
@@ -62,7 +61,6 @@ _FREE = "free"
 # Key of a table of commands.
 OTHER_RANKS = "default"
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
-Parameters = Annotated[dict[str, float | str], Field(validation_alias=AliasChoices("parameter", "parameters"))]
 
 
 def listed(tables: Any) -> Any:
@@ -110,7 +108,7 @@ class CaseSection(StudySection):
     network: Text | None = None
     restart: Text | None = None
     environment: Variables = Field(default_factory=dict)
-    parameter: Parameters = Field(default_factory=dict)
+    parameter: dict[str, float | str] = Field(default_factory=dict)
 
 
 class RunsSection(StudySection):
@@ -140,8 +138,6 @@ class RunsSection(StudySection):
         participant with threads has a number of cores, or ``"1x8"``, ranks x threads.
     retries
         How often a run that failed is tried again at once, at most 10; then the next split follows.
-    level
-        Level of the intervals of the recommendation; by default 0.8.
     within
         Splits whose window is at most this share longer than the best one's are listed.
     accept_missing_ranks
@@ -160,7 +156,6 @@ class RunsSection(StudySection):
     directory: Text | None = None
     splits: Annotated[tuple[dict[str, _Given], ...], Field(strict=False, min_length=1)] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
-    level: Annotated[float, Field(gt=0, lt=1)] | None = None
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     accept_missing_ranks: bool | None = None
     learner: Text | dict[str, Any] | None = None
@@ -191,31 +186,7 @@ class ChainSection(StudySection):
     carry: Annotated[tuple[Text, ...], _List] = ()
 
 
-def _demands() -> dict[str, Any]:
-    """Give what a participant may demand, with the type of one value: what `Demands` maps from participants."""
-    hints = get_type_hints(Demands, include_extras=True)
-    mappings = {
-        key: next(part for part in (hint, *get_args(hint)) if get_origin(part) is Mapping)
-        for key, hint in hints.items()
-        if key in Demands.__annotations__
-    }
-    return {key: (get_args(mapping)[1] | None, None) for key, mapping in mappings.items()}
-
-
-if TYPE_CHECKING:
-
-    class OneDemand(StudySection):
-        """What one participant demands."""
-
-        kind: str | None = None
-        gpus_per_rank: int | None = None
-        ranks_per_node: int | None = None
-
-else:
-    OneDemand = create_model("OneDemand", __base__=StudySection, **_demands())
-
-
-class BoundsSection(OneDemand):
+class BoundsSection(StudySection):
     """The ranks and threads that a participant may have, and what it demands of the machine.
 
     Attributes
@@ -227,17 +198,22 @@ class BoundsSection(OneDemand):
         Threads of each rank, each with a core of its own, or ``"free"``: the split says how many, of one rank unless
         ``ranks`` is a number. See "Threads".
     minimum_ranks
-        Fewest ranks to try or to recommend; ``minimum_cores`` is the same, of a participant with threads.
+        Fewest ranks to try or to recommend, by default 1; cores of a participant with threads.
     maximum_ranks
-        Most ranks to try or to recommend, by default the budget; ``maximum_cores`` is the same.
+        Most ranks to try or to recommend, by default the budget; cores of a participant with threads.
     """
 
+    # What `Demands` maps from participants.
+    multiple: Whole | None = None
+    grid: Grid | None = None
+    memory: Amount | None = None
+    gpus_per_rank: Count | None = None
+    kind: Text | None = None
+    ranks_per_node: Whole | None = None
     ranks: _Ranks | None = None
     threads: _Free = 1
-    minimum_ranks: Annotated[Whole, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
-    maximum_ranks: Annotated[Whole | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))] = (
-        None
-    )
+    minimum_ranks: Whole | None = None
+    maximum_ranks: Whole | None = None
 
     @model_validator(mode="after")
     def _checked_layouts(self) -> BoundsSection:
@@ -306,15 +282,13 @@ class VersionSection(BoundsSection):
     @field_validator("command", mode="before")
     @classmethod
     def _commands(cls, command: object) -> object:
-        commands = command.values() if isinstance(command, dict) else [command]
-        if not all(isinstance(text, str) and text for text in commands):
+        commands = command if isinstance(command, dict) else {OTHER_RANKS: command}
+        if not all(isinstance(text, str) and text for text in commands.values()):
             raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
-        if isinstance(command, dict):
-            for key in command:
-                if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key):
-                    raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {key!r}")
-            if OTHER_RANKS not in command:
-                raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
+        if wrong := [key for key in commands if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key)]:
+            raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {wrong[0]!r}")
+        if OTHER_RANKS not in commands:
+            raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
         return command
 
     def commands(self) -> dict[str, str]:

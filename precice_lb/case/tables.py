@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args
 
 import pydantic.dataclasses
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plugins import choices
@@ -33,21 +33,9 @@ Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Fiel
 
 
 class StudySection(BaseModel):
-    """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
+    """A table: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_of_two(cls, values: object) -> object:
-        if not isinstance(values, dict):
-            return values
-        for key in values:
-            ranks = key.replace("cores", "ranks")
-            alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
-            if key != ranks and ranks in values and isinstance(alias, AliasChoices):
-                raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
-        return values
 
 
 def table(**options: Any) -> Callable[[type], type]:
@@ -124,12 +112,7 @@ def keys_at(location: tuple[int | str, ...], root: type) -> list[str]:
     for part in location:
         fields = [field for model in models if (field := _fields(model).get(str(part))) is not None]
         models = [model for field in fields for model in _models(field.annotation)] or models
-    names: dict[str, None] = {}
-    for model in models:
-        for name, field in _fields(model).items():
-            alias = field.validation_alias
-            names |= dict.fromkeys(map(str, alias.choices) if isinstance(alias, AliasChoices) else [name])
-    return [name for name in names if name != "path"]
+    return [name for name in dict.fromkeys(name for model in models for name in _fields(model)) if name != "path"]
 
 
 def _fields(model: type) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from precice_lb.report.blocks import (
     seconds_unit,
     short_names,
 )
-from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
+from precice_lb.report.charts import GREY, Panel, colour_of, stacked, whole_ticks
 from precice_lb.text import plural, to_jsonable
 
 if TYPE_CHECKING:

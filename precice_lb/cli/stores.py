@@ -223,7 +223,6 @@ def precice_profiling(
     *sources: Path,
     output: Annotated[Path, OUTPUT] = Path("precice-lb-store"),
     config: Path | None = None,
-    processes: int | None = None,
     threads: list[str] | None = None,
 ) -> None:
     """Turn preCICE's profiling files, of solvers in any language, into stores like recorded ones.
@@ -244,8 +243,6 @@ def precice_profiling(
         Directory of the stores.
     config
         The precice-config.xml; by default the one beside or above the profiling files.
-    processes
-        How many processes read files; by default one per processor.
     threads
         Threads of each rank, where it had several: Solid=4.
     """
@@ -254,7 +251,7 @@ def precice_profiling(
     wanted = "participant=a whole number above 0, such as Solid=4"
     counts = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
     wanted_sources = required(sources, "profiling file or directory of them")
-    result = import_profiling(wanted_sources, output, configuration=config, processes=processes, threads=counts)
+    result = import_profiling(wanted_sources, output, configuration=config, threads=counts)
     for note in result.notes:
         say(note, sys.stderr)
     say(f"wrote {plural(len(result.stores), 'store')} below {output}")

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.case import read_configuration
-from precice_lb.embedded.allowed import check_supported
-from precice_lb.embedded.assemble import Parts
+from precice_lb.embedded.assemble import Parts, check_supported
 from precice_lb.embedded.communication import Connection, IntraComm, connect, timeout_seconds
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes

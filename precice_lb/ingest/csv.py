@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.measurements import convergence_remarks, once
+from precice_lb.dataset.measurements import once
 from precice_lb.exceptions import DataError
 from precice_lb.store.columns import Values
 from precice_lb.text import checked_name
@@ -83,19 +83,19 @@ def join(samples: Iterable[Sample]) -> Measurements:
     remarks: list[str] = []
     for name, entries in rows.items():
         first = entries[0]
-        reserved = [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]
-        if reserved:
+        if reserved := [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]:
             raise DataError(
                 f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the "
                 "name of another column; rename it"
             )
-        other = next((entry for entry in entries if entry.parameters.keys() != first.parameters.keys()), None)
-        if other is not None:
-            known, others = (", ".join(entry.parameters) or "none" for entry in (first, other))
-            raise DataError(
-                f"expected runs of one case, found {name} with the parameters {known} in {first.source} and {others} "
-                f"in {other.source}; give the same parameters for every run, or one case at a time"
-            )
+        for other in entries:
+            if other.parameters.keys() != first.parameters.keys():
+                known, others = (", ".join(entry.parameters) or "none" for entry in (first, other))
+                raise DataError(
+                    f"expected runs of one case, found {name} with the parameters {known} in {first.source} and "
+                    f"{others} in {other.source}; give the same parameters for every run, or one case at a time"
+                )
+        columns = {key: [entry.parameters[key] for entry in entries] for key in first.parameters}
         whole = Samples(
             [entry.ranks for entry in entries],
             [entry.seconds for entry in entries],
@@ -103,41 +103,26 @@ def join(samples: Iterable[Sample]) -> Measurements:
             [entry.error for entry in entries],
             version=[entry.version for entry in entries],
             origin=[entry.where or entry.source for entry in entries],
-            parameters={
-                key: _column([entry.parameters[key] for entry in entries])
-                for key in first.parameters
-                if any(entry.parameters[key] != "" for entry in entries)
-            },
+            parameters={key: _column(cells) for key, cells in columns.items() if any(cell != "" for cell in cells)},
         )
         kept, again = once(name, whole, [entry.source for entry in entries])
-        frames[name] = frame = whole[kept]
+        frames[name] = whole[kept]
         remarks += again
         counts = np.array([entry.iterations for entry in entries])[kept]
-        if (known_counts := counts[np.isfinite(counts)]).size:
-            iterations[name] = float(np.mean(known_counts))
-        by_version = {version: counts[frame.version == version] for version in sorted(set(frame.version))}
-        remarks += convergence_remarks(
-            {
-                f"{name} {version}": float(np.nanmean(of_version))
-                for version, of_version in by_version.items()
-                if np.isfinite(of_version).any()
-            }
-        )
+        if np.isfinite(counts).any():
+            iterations[name] = float(np.nanmean(counts))
     return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
 
 
-def _column(values: Sequence[float | str]) -> Values:
-    """Turn the cells into numbers if they are."""
-    try:
-        return np.array([math.nan if value == "" else _float(value) for value in values])
-    except ValueError:
-        return np.array([str(value) for value in values])
+def _column(cells: Sequence[float | str]) -> Values:
+    """Turn the cells into numbers if they are; NaN for an empty one."""
+    numbers, texts = np.array([_number(cell) for cell in cells]), np.array([str(cell) for cell in cells])
+    return numbers if np.isin(texts[np.isnan(numbers)], ["", "nan"]).all() else texts
 
 
 _DELIMITERS = ",;\t"
 # Beyond this a float no longer holds every whole number.
 _LARGEST = 2**53
-_Lines = list[tuple[int, list[str]]]
 _Placed = list[tuple[str, dict[str, str]]]
 
 
@@ -170,8 +155,7 @@ def read_csv(path: str | Path) -> Measurements:
 
 def read_frame(frame: Any) -> Measurements:
     """Read measurements from a long pandas DataFrame as if it were such a file."""
-    parsed = _parsed("DataFrame", frame.to_csv(index=False), COLUMNS, OPTIONAL_COLUMNS)
-    return join(_checked("DataFrame", _rows("DataFrame", *parsed, "row", -1)))
+    return join(_checked("DataFrame", _rows("DataFrame", frame.to_csv(index=False), place="row", shift=-1)))
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
@@ -218,7 +202,9 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
             writer.writeheader()
             writer.writerows(rows)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: expected a place to write measurements to, found: {_one_line(error)}") from error
+        raise DataError(
+            f"{path}: expected a place to write measurements to, found: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _cell(value: object) -> object:
@@ -236,45 +222,57 @@ def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[s
         content = path.read_bytes()
         # Spreadsheets write UTF-16 with a mark, too.
         marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = content.decode("utf-16" if marked else "utf-8-sig")
-        return _rows(str(path), *_parsed(str(path), text, columns, optional))
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: expected a readable CSV file, found a byte at position {error.start} that is not "
-            f"{error.encoding} text; save it as UTF-8"
-        ) from error
+        return _rows(str(path), content.decode("utf-16" if marked else "utf-8-sig"), columns, optional)
     except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path}: expected a readable CSV file, found: {_one_line(error)}") from error
+        raise DataError(
+            f"{path}: expected a readable CSV file in UTF-8, found: {' '.join(str(error).split())}"
+        ) from error
 
 
-def _rows(source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0) -> _Placed:
+def _rows(
+    source: str,
+    text: str,
+    columns: Sequence[str] = COLUMNS,
+    optional: Sequence[str] = OPTIONAL_COLUMNS,
+    *,
+    place: str = "line",
+    shift: int = 0,
+) -> _Placed:
+    """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
+    # Texts below may contain any of them, so only the header decides.
+    header_line = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=header_line.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
+    lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+    if not lines:
+        raise DataError(f"{source}: expected a header with the columns {', '.join(columns)}, found an empty file")
+    number, names = lines[0]
+    width = max(column for column, name in enumerate(names, 1) if name)
+    header = [name.lower() if name.lower() in (*columns, *optional) else name for name in names[:width]]
+    _check_header(f"{source}, line {number}", header, columns, optional)
     rows = []
-    for line, cells in lines:
+    for line, cells in lines[1:]:
         where = f"{source}, {place} {line + shift}"
-        if len(cells) != len(header):
-            remedy = "; with decimal commas separate cells by semicolons" if len(cells) > len(header) else ""
-            raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}{remedy}")
+        while len(cells) > width and not cells[-1]:
+            cells.pop()
+        if len(cells) != width:
+            remedy = "; with decimal commas separate cells by semicolons" if len(cells) > width else ""
+            raise DataError(f"{where}: expected {width} columns as in the header, found {len(cells)}{remedy}")
         rows.append((where, dict(zip(header, cells, strict=True))))
     return _with_points(rows)
 
 
-# Numbers as spreadsheets of half of Europe write them, and what may as well be thousands of the other half.
-_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
-_POINT = re.compile(r"[+-]?\d*\.\d*(?:[eE][+-]?\d+)?|[+-]?[\d.]+,\d+", re.ASCII)
-_WHOLE = re.compile(r"(?:[+-]?\d+(?:[eE][+-]?\d+)?)?", re.ASCII)
+# Numbers as spreadsheets of half of Europe write them too, and what may as well be thousands of the other half.
+_NUMBER = re.compile(r"[+-]?(?:\d*\.?\d*|[\d.]+,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
 def _with_points(rows: _Placed) -> _Placed:
     """Write decimal commas as points, in columns of numbers; refuse tables in which a comma may be something else."""
-    patterns = (_COMMA, _POINT, _WHOLE)
-    names = [
-        name
-        for name in (rows[0][1] if rows else ())
-        if all(any(pattern.fullmatch(row[name]) for pattern in patterns) for _, row in rows)
-    ]
+    header = rows[0][1] if rows else {}
+    names = [name for name in header if all(_NUMBER.fullmatch(row[name]) for _, row in rows)]
     cells = [(where, name, row[name]) for where, row in rows for name in names]
-    commas = [cell for cell in cells if _COMMA.fullmatch(cell[2])]
+    commas = [cell for cell in cells if "," in cell[2]]
     if not commas:
         return rows
     where, name, text = commas[0]
@@ -283,12 +281,12 @@ def _with_points(rows: _Placed) -> _Placed:
             f"{where}: expected a decimal comma or none in column {name}, found {text!r}, which may be thousands; "
             "write a decimal point, and no separators of thousands"
         )
-    if points := [cell for cell in cells if _POINT.fullmatch(cell[2]) and not _COMMA.fullmatch(cell[2])]:
+    if points := [cell for cell in cells if "." in cell[2]]:
         raise DataError(
             f"{points[0][0]}: expected decimal commas as in {where} ({text!r}), found {points[0][2]!r} in column "
             f"{points[0][1]}; write all numbers alike, and no separators of thousands"
         )
-    return [(where, {**row, **{name: row[name].replace(",", ".") for name in names}}) for where, row in rows]
+    return [(where, row | {name: row[name].replace(",", ".") for name in names}) for where, row in rows]
 
 
 # What a cell has to be, where there is one: in words, and whether a number is that.
@@ -303,20 +301,19 @@ def _checked(source: str, rows: _Placed) -> list[Sample]:
     samples = []
     named: dict[str, str] = {}
     for where, row in rows:
-        name, cells = row["participant"], {column: row.get(column, "") for column in _NUMBERS}
+        name, version = row["participant"], row.get("version", "")
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
         ranks = _count(where, "ranks", row["ranks"])
-        seconds, error, iterations = (
-            checked_number(where, column, text, *_NUMBERS[column]) if text or column in COLUMNS else math.nan
-            for column, text in cells.items()
-        )
         threads = _count(where, "threads", row["threads"] or "1") if "threads" in row else None
-        if version := row.get("version", ""):
-            try:
-                checked_name(version, "version")
-            except ValueError as problem:
-                raise DataError(f"{where}: column version: {problem}") from None
+        seconds, error, iterations = (
+            checked_number(where, column, row[column], *wanted) if row.get(column) or column in COLUMNS else math.nan
+            for column, wanted in _NUMBERS.items()
+        )
+        try:
+            checked_name(version or "none", "version")
+        except ValueError as problem:
+            raise DataError(f"{where}: column version: {problem}") from None
         # Else what is missing here would be a version of its own.
         if bool(version) != bool(named.setdefault(name, version)):
             raise DataError(
@@ -328,27 +325,6 @@ def _checked(source: str, rows: _Placed) -> list[Sample]:
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
-
-
-def _parsed(source: str, text: str, columns: Sequence[str], optional: Sequence[str]) -> tuple[list[str], _Lines]:
-    """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
-    # Texts below may contain any of them, so only the header decides.
-    header_line = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = max(_DELIMITERS, key=header_line.count)
-    if header_line.lower().startswith("sep=") and len(header_line) == 5:
-        # A spreadsheet's word about the table, not a part of it.
-        delimiter, text = header_line[4], text.replace(header_line, "", 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
-    lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    if not lines:
-        raise DataError(f"{source}: expected a header with the columns {', '.join(columns)}, found an empty file")
-    (number, names), rows = lines[0], lines[1:]
-    while names and not names[-1]:
-        names.pop()
-        rows = [(line, cells[:-1] if len(cells) > len(names) and not cells[-1] else cells) for line, cells in rows]
-    header = [name.lower() if name.lower() in (*columns, *optional) else name for name in names]
-    _check_header(f"{source}, line {number}", header, columns, optional)
-    return header, rows
 
 
 def _check_header(where: str, header: list[str], columns: Sequence[str], optional: Sequence[str]) -> None:
@@ -371,8 +347,8 @@ def _check_header(where: str, header: list[str], columns: Sequence[str], optiona
 
 def checked_number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
     """Read a finite number that is ``right``, which ``wanted`` says in words."""
-    value = _finite(text)
-    if not right(value):
+    value = _number(text)
+    if not (math.isfinite(value) and right(value)):
         remedy = "; write a decimal point" if "," in text else ""
         raise DataError(f"{where}: expected {wanted} in column {column}, found {text!r}{remedy}")
     return value
@@ -389,27 +365,15 @@ def _count(where: str, column: str, text: str) -> int:
 
 def whole_number(text: str) -> int | None:
     """Read a whole number, which a table may write as 36.0; None if it is none, or too large for a float to hold."""
-    value = _finite(text)
+    value = _number(text)
     return int(value) if value.is_integer() and abs(value) < _LARGEST else None
 
 
-def _finite(text: str) -> float:
-    """Read a finite number; NaN if it is none."""
+def _number(cell: float | str) -> float:
+    """Read a number; NaN for what is none, also where Python takes it for one: 1_0, and digits of other scripts."""
+    if isinstance(cell, str) and ("_" in cell or not cell.isascii()):
+        return math.nan
     try:
-        value = _float(text)
+        return float(cell)
     except ValueError:
         return math.nan
-    return value if math.isfinite(value) else math.nan
-
-
-def _float(value: float | str) -> float:
-    """Refuse what Python takes for a number and no table means: 1_0, and digits of other scripts."""
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
-        raise ValueError(value)
-    return float(value)
-
-
-def _one_line(error: Exception) -> str:
-    """Say in one line what an exception says."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split()) or type(error).__name__

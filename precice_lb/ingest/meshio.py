@@ -24,13 +24,10 @@ def read_meshio(path: Path) -> Any:
             "expected meshio to read mesh files, found it is not installed; pip install precice_lb[meshio]"
         ) from None
     try:
-        # It prints what it cannot read, too.
+        # It prints what it cannot read, too, and ends the program where it finds no reader.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             return meshio.read(path)
-    except SystemExit:
-        # meshio ends the program where it finds no reader.
-        raise DataError(f"{path}: expected a mesh file that meshio reads, found another or a damaged one") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error
 
 
@@ -39,8 +36,7 @@ def read_ranks(path: Path) -> Integers:
     try:
         return np.asarray(np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"{path}: expected one rank per line, found: {reason}; name another file") from None
+        raise DataError(f"{path}: expected one rank per line, found: {error}; name another file") from None
 
 
 def checked_ranks(where: str, values: ArrayLike, count: int, what: str, ranks: int = 2**31) -> Integers:

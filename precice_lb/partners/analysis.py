@@ -1,16 +1,14 @@
 """All received meshes of a case: partners, traffic, memory and start-up, on the measured or a forecast partition.
 
-Start-up is a model of few terms with stated constants. A term is a number of things, which the code of preCICE 3.4 says
-(``partition/*Partition.cpp``, ``m2n/PointToPointCommunication.cpp``, ``com/ConnectionInfoPublisher.cpp``), times the
-seconds of one of them, which the machine says. Measured start-ups showed which of them matter: ranks that wait in MPI
-poll, so that on fewer cores than ranks every step in which one rank waits for another costs a time slice for each
-further rank on its core.
+Start-up is a model of few terms with stated constants, where every rank has a core of its own. A term is a number of
+things, which the code of preCICE 3.4 says (``partition/*Partition.cpp``, ``m2n/PointToPointCommunication.cpp``,
+``com/ConnectionInfoPublisher.cpp``), times the seconds of one of them, which the machine says.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -34,9 +32,7 @@ class CostModel:
     Attributes
     ----------
     latency : float
-        Seconds per step in which a rank waits for another one, where every rank has a core.
-    turn : float
-        Seconds that such a step takes longer for each further rank on a core: time slices of ranks that poll.
+        Seconds per step in which a rank waits for another one.
     file : float
         Seconds until a file with a rank's address is opened, or renamed, in the exchange directory, and the connection
         is made: what the file system costs.
@@ -51,17 +47,11 @@ class CostModel:
     """
 
     latency: float = 5e-6
-    turn: float = 4.1e-3
     file: float = 1e-3
     vertex: float = 2.9e-6
     copy: float = 5e-8
     vertex_bytes: float = 72.0
     box_bytes: float = 160.0
-
-    @property
-    def is_default(self) -> bool:
-        """Whether all constants of seconds are the stated ones."""
-        return replace(self, vertex_bytes=CostModel.vertex_bytes, box_bytes=CostModel.box_bytes) == CostModel()
 
     def to_dict(self) -> dict[str, float]:
         """Return the constants by name, in seconds and bytes."""
@@ -93,48 +83,37 @@ def start_up(
     *,
     two_level: bool,
     ranks: tuple[int, int],
-    vertices: tuple[int, int],
+    vertices: int,
     most_own: int,
     partners: int,
-    received: int,
     most_received: int,
     kept: int,
-    cores: int | None = None,
 ) -> StartUp:
     """Estimate memory and seconds of initialising one received mesh.
 
-    ``ranks`` are those of provider and receiver, ``vertices`` those of the received mesh and of the receiver's own
-    ones, of which one rank has at most ``most_own``. One rank asks at most ``partners`` others for a connection. In two
-    levels the receiver's ranks receive so many vertices, one of them at most ``most_received``; in all they keep
-    ``kept``. Without ``cores`` that all share every rank has one.
+    ``ranks`` are those of provider and receiver, ``vertices`` those of the mesh; one rank has at most ``most_own`` of
+    its own. One rank asks at most ``partners`` others for a connection. In two levels a rank of the receiver receives
+    at most ``most_received`` vertices; in all they keep ``kept``.
     """
     provider, receiver = ranks
-    whole, local = vertices
-    shared = math.inf if cores is None else cores
-    everyone, receivers = (max(count / shared, 1.0) for count in (provider + receiver, receiver))
-
-    def steps(number: int, sharing: float) -> float:
-        return number * (model.latency + model.turn * (sharing - 1.0))
-
     parts = {
-        "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": model.vertex * max(most_own, (whole + local) / shared),
-        # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
-        # provider waits in a socket meanwhile, without polling.
-        "settle owners": steps(receiver, receivers),
+        "connect primary ranks": model.latency * _STEPS,
+        "set up own vertices": model.vertex * most_own,
+        # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves.
+        "settle owners": model.latency * receiver,
         "connect": model.file * (partners + _FILES[two_level]),
     }
     if two_level:
-        parts["exchange pieces"] = model.copy * max(most_received, received / shared)
+        parts["exchange pieces"] = model.copy * most_received
         held = provider * model.box_bytes + most_received * model.vertex_bytes
         return StartUp(sum(parts.values()), held + receiver * model.box_bytes, held, parts)
     parts |= {
-        "gather and send the mesh": model.vertex * 2 * whole,
-        "broadcast the mesh": model.copy * whole * receivers,
+        "gather and send the mesh": model.vertex * 2 * vertices,
+        "broadcast the mesh": model.copy * vertices,
         # Both sides are told, rank by rank, who holds which vertex.
-        "broadcast distributions": (model.copy * (whole + kept) * everyone + steps(provider + receiver, everyone)),
+        "broadcast distributions": model.copy * (vertices + kept) + model.latency * (provider + receiver),
     }
-    held = whole * model.vertex_bytes + (whole + kept) * _INDEX
+    held = vertices * model.vertex_bytes + (vertices + kept) * _INDEX
     return StartUp(sum(parts.values()), held, held, parts)
 
 
@@ -157,7 +136,7 @@ class LinkPartners:
     level_1 : ndarray of int64, shape (pairs, 2)
         Pairs of provider and receiver rank that two-level initialisation connects, sorted.
     level_2 : ndarray of int64, shape (pairs, 2), or None
-        Pairs that exchange data; None where coordinates are not known.
+        Pairs that exchange data, with all vertices among which preCICE may choose; None without coordinates.
     vertices : ndarray of int64, shape (pairs,), or None
         How many vertices each of those pairs exchanges.
     one_level : ndarray of int64, shape (pairs, 2), or None
@@ -172,8 +151,6 @@ class LinkPartners:
         Vertices of the received mesh.
     needed_factor : float
         Smallest safety factor with which every rank keeps what it keeps now; NaN where not known.
-    open_choices : int
-        Vertices for which geometry does not decide between vertices or cells of the provider.
     approximated : tuple of str
         Mappings whose projections were replaced by nearest vertices.
     """
@@ -190,18 +167,12 @@ class LinkPartners:
     cost: dict[bool, StartUp]
     mesh_vertices: int
     needed_factor: float
-    open_choices: int
     approximated: tuple[str, ...]
 
     @property
     def ranks(self) -> tuple[int, int]:
         """Ranks of provider and receiver."""
         return len(self.provider_boxes), len(self.receiver_boxes)
-
-    @property
-    def parallel(self) -> bool:
-        """Whether preCICE can initialise this mesh in two levels: both participants parallel, no gather-scatter."""
-        return min(self.ranks) > 1 and not self.link.gathered
 
     @property
     def configured(self) -> Integers | None:
@@ -247,19 +218,12 @@ class LinkPartners:
 
 
 def analyse_link(
-    link: Link,
-    meshes: Meshes,
-    region: Floats | None,
-    *,
-    steps: int,
-    iterations: float,
-    model: CostModel,
-    cores: int | None,
+    link: Link, meshes: Meshes, region: Floats | None, *, iterations: float, model: CostModel
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
-    Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and at
-    the window's start. The region has shape (receiver ranks, dimensions, 2). Without cores every rank has its own.
+    An exchange with ``substeps`` sends the data at the begin and at the end of a window at least. The region has shape
+    (receiver ranks, dimensions, 2).
     """
     provider = meshes[link.mesh]
     boxes = receiver_boxes(link, meshes, region)
@@ -286,16 +250,14 @@ def analyse_link(
             model,
             two_level=two_level,
             ranks=(provider.ranks, len(boxes)),
-            vertices=(provider.vertices, sum(mesh.vertices for mesh in local.values())),
+            vertices=provider.vertices,
             most_own=max(int(mesh.counts.max(initial=0)) for mesh in (provider, *local.values())),
             partners=int(np.bincount(pairs[:, 0 if link.provider_asks else 1]).max(initial=0)),
-            received=int(received.sum()),
             most_received=int(received.max(initial=0)),
             # At least: ghosts of a kernel are not known where one level was not followed.
             kept=provider.vertices if kept is None else len(kept.vertices),
-            cores=cores,
         )
-    exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
+    projections = [m.kind for m in link.mappings if m.local and not (m.is_kernel or m.kind.startswith("nearest-neigh"))]
     return LinkPartners(
         link=link,
         provider_boxes=provider.boxes,
@@ -304,11 +266,10 @@ def analyse_link(
         level_2=level_2,
         vertices=vertices,
         one_level=one_level,
-        values=iterations * sum(size * samples for size, samples in exchanged),
-        messages=iterations * len(exchanged),
+        values=iterations * sum(size * (1 + exchange.substeps) for exchange, size in link.exchanges),
+        messages=iterations * len(link.exchanges),
         cost=cost,
         mesh_vertices=provider.vertices,
         needed_factor=factor,
-        open_choices=0 if two is None else two.open_choices,
-        approximated=() if two is None else two.approximated,
+        approximated=() if two is None or provider.cells or len(boxes) == 1 else tuple(dict.fromkeys(projections)),
     )

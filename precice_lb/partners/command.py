@@ -25,8 +25,6 @@ def partners(
     mesh: list[str] | None = None,
     ranks: list[str] | None = None,
     partition: list[str] | None = None,
-    vertices: list[str] | None = None,
-    steps: int = 1,
     iterations: float = 1.0,
     constants: list[str] | None = None,
     format: Format = "table",
@@ -36,7 +34,7 @@ def partners(
 
     preCICE decides it at start-up: with two-level initialisation bounding boxes connect ranks (level 1), and mappings
     decide which of them exchange data (level 2). The report counts both, with the data per time window, memory and
-    start-up time in one and in two levels, the ranks with the most partners, and what to change.
+    start-up time in one and in two levels, and what to change.
 
     Example: precice-lb partners precice-exports --config precice-config.xml --ranks Fluid=3072,Solid=1024
 
@@ -54,15 +52,10 @@ def partners(
     partition
         A partition of your own for the forecast, instead of recursive coordinate bisection: Fluid-Mesh=ranks.txt, one
         rank per line.
-    vertices
-        Vertices of the production mesh where it is finer: Fluid-Mesh=2000000.
-    steps
-        Time steps of the solvers per time window.
     iterations
         Coupling iterations per time window.
     constants
-        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01; and
-        cores=64, where all ranks share fewer cores than there are ranks.
+        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01.
     output
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
@@ -72,19 +65,15 @@ def partners(
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
     configuration, meshes, regions = _meshes(sources, config, files)
     names = list(configuration.participants)
-    stated = by_participant(constants or [], ["cores", *CostModel().to_dict()], "--constants", float)
-    cores = stated.pop("cores", None)
+    stated = by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)
     report = partners_report(
         configuration,
         meshes,
         regions,
         ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
         partitions=_by_mesh(partition, "--partition", "a file", Path),
-        vertices=_by_mesh(vertices, "--vertices", "a whole number", int),
-        steps=steps,
         iterations=iterations,
         model=CostModel(**stated),
-        cores=None if cores is None else int(cores),
     )
     print_result(format, lambda: partners_blocks(report), report.to_dict)
     if output is not None:

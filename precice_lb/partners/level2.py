@@ -2,14 +2,12 @@
 
 Rank by rank, as ``ReceivedPartition::compute`` does: the vertices that reach a rank are filtered by its box, each
 mapping tags those it uses, tagged vertices get an owner, and mappings with compact support then tag what the owned ones
-reach. What the geometry leaves open (two vertices equally near, more than four cells around a point) is counted: there
-the inner order of preCICE's search tree decides; here it is the lowest index.
+reach.
 
 Which vertices a nearest-neighbour, nearest-projection or linear-cell mapping uses, preCICE's ``query/Index.cpp`` says.
 Edges are ranked by their true distance, triangles and tetrahedra by that of their bounding boxes; the four nearest are
-tried, and all that are as near as the last of them. A projection counts when it lies inside the cell, and only while it
-is no farther than the nearest vertex. Of equally near vertices or cells the one with the lowest index is taken; preCICE
-takes any, depending on its search tree, so that these points are counted.
+tried. A projection counts when it lies inside the cell, and only while it is no farther than the nearest vertex. Of
+equally near vertices or cells preCICE takes any, depending on its search tree: here all of them are needed.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -43,10 +41,6 @@ class Needs:
     # Vertex in the order of the provider's mesh, and receiver rank; sorted by rank, then vertex.
     vertices: Integers
     ranks: Integers
-    # Vertices of the receiver for which geometry does not decide between vertices or cells of the provider.
-    open_choices: int
-    # Mappings for which connectivity is not known, so that the nearest vertex stands for the projection.
-    approximated: tuple[str, ...] = ()
 
     def pairs(self, provider: PartitionedMesh) -> tuple[Integers, Integers]:
         """Pairs of provider and receiver rank that exchange data, sorted, and how many vertices each of them does."""
@@ -80,52 +74,40 @@ def needed_vertices(
     The region, shape (receiver ranks, dimensions, 2), has NaN for a rank that set none. preCICE 3.4:
     ``partition/ReceivedPartition.cpp``, ``mapping/*Mapping*``, ``query/Index.cpp``.
     """
-    boxes = receiver_boxes(link, local, region)
-    points = provider.points(_WHY)
     for mapping in link.mappings:
         if mapping.kind not in _MAPPINGS and not mapping.is_kernel:
             raise DataError(
                 f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
                 "which preCICE does not run in parallel; analyse the other meshes"
             )
-    if len(boxes) == 1:
-        # A serial participant keeps everything.
-        return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)
-    scheme = link.two_level if two_level is None else two_level
-    return _Search(link, provider, local, region, boxes, scheme).run()
+    return _Search(link, provider, local, region, link.two_level if two_level is None else two_level).run()
 
 
-@dataclass
 class _Search:
     """One received mesh; vertices are positions in the provider's mesh throughout."""
 
-    link: Link
-    provider: PartitionedMesh
-    local: Meshes
-    region: Floats | None
-    boxes: Floats
-    two_level: bool
-    open_choices: int = 0
-    approximated: dict[str, None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.points, cells = self.provider.points(_WHY), self.provider.cells
+    def __init__(
+        self, link: Link, provider: PartitionedMesh, local: Meshes, region: Floats | None, two_level: bool
+    ) -> None:
+        self.link, self.local, self.region, self.two_level = link, local, region, two_level
+        self.boxes = receiver_boxes(link, local, region)
+        self.points, self._offsets = provider.points(_WHY), provider.offsets
         # A filtered vertex lies in the rank's box, and so belongs to a connected rank also in one level.
-        connected = self.two_level or self.link.filtered
-        self._pairs = overlapping_pairs(self.boxes, self.provider.boxes) if connected else None
-        self._offsets = self.provider.offsets
-        self._cells = CellIndex(cells, len(self.points)) if cells else None
+        self._pairs = overlapping_pairs(self.boxes, provider.boxes) if two_level or link.filtered else None
+        self._cells = CellIndex(provider.cells, len(self.points)) if provider.cells else None
 
     def run(self) -> Needs:
         """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
+        if len(self.boxes) == 1:
+            # A serial participant keeps everything.
+            return Needs(np.arange(len(self.points)), np.zeros(len(self.points), np.int64))
         local = [m.local for m in self.link.mappings if m.local and m.kind.startswith("nearest-neighbor")]
         if len(self.points) and local and len(local) == len(self.link.mappings) and not self.link.api_access:
             return self._nearest(local)
         candidates = [self._candidates(rank) for rank in range(len(self.boxes))]
         tags = [self._tagged(rank, vertices) for rank, vertices in enumerate(candidates)]
-        compact = [
-            m for m in self.link.mappings if m.is_kernel and not m.is_partitioned and np.isfinite(m.support_radius)
-        ]
+        kernels = [m for m in self.link.mappings if m.is_kernel and not m.is_partitioned]
+        compact = [m for m in kernels if np.isfinite(m.support_radius)]
         if any(mapping.local is not None for mapping in compact):
             owned = (
                 _owned_two_level(self.points, tags, self.boxes) if self.two_level else _owned(tags, len(self.points))
@@ -136,34 +118,27 @@ class _Search:
                 if len(points):
                     box = _grown(np.stack([points.min(axis=0), points.max(axis=0)], axis=1), reach)
                     tags[rank] = np.union1d(tags[rank], vertices[_inside(self.points[vertices], box)])
-        ranks = np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags])
-        return Needs(np.concatenate(tags), ranks, self.open_choices, tuple(self.approximated))
+        return Needs(np.concatenate(tags), np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags]))
 
     def _nearest(self, local: Sequence[str]) -> Needs:
-        """Ask one tree for the nearest vertex of all ranks' points; rank by rank only where it lies beyond the box."""
-        tree = cKDTree(self.points)
+        """Ask one tree for the nearest vertices of all ranks' points; rank by rank only where some lie beyond a box."""
+        tree, count = cKDTree(self.points), len(self.points)
         tags = [np.empty(0, np.int64)]
         alone = np.zeros(len(self.boxes), bool)
-        several = np.zeros(len(self.boxes), np.int64)
         for name in local:
             origin, rank_of = self.local[name].points(_WHY), self.local[name].rank_of
             for block in np.split(np.arange(len(origin)), range(_BLOCK, len(origin), _BLOCK)):
-                nearest, tied, reach = _nearest(tree, origin[block])
-                ranks, box = rank_of[block], self.boxes[rank_of[block]]
-                # What is as near has to lie in the box, too, to be chosen from.
-                margin = np.where(tied, reach * (1 + _SAME), 0.0)[:, None]
-                centre = np.where(tied[:, None], origin[block], self.points[nearest])
-                inside = ((centre - margin >= box[:, :, 0]) & (centre + margin <= box[:, :, 1])).all(axis=1)
-                alone[ranks[~(inside | (self._pairs is None))]] = True
-                several += np.bincount(ranks[tied], minlength=len(several))
-                tags.append(np.unique(ranks * len(self.points) + nearest))
+                place, vertex = nearest_vertices(tree, origin[block])
+                rank = rank_of[block[place]]
+                if self._pairs is not None:
+                    low, high = np.moveaxis(self.boxes[rank], 2, 0)
+                    alone[rank[~((self.points[vertex] >= low) & (self.points[vertex] <= high)).all(axis=1)]] = True
+                tags.append(np.unique(rank * count + vertex))
         together = np.unique(np.concatenate(tags))
-        tags = [together[~alone[together // len(self.points)]]]
-        self.open_choices = int(several[~alone].sum())
-        for rank in np.flatnonzero(alone).tolist():
-            tags.append(rank * len(self.points) + self._tagged(rank, self._candidates(rank)))
+        tags = [together[~alone[together // count]]]
+        tags += [rank * count + self._tagged(rank, self._candidates(rank)) for rank in np.flatnonzero(alone).tolist()]
         key = np.sort(np.concatenate(tags))
-        return Needs(key % len(self.points), key // len(self.points), self.open_choices)
+        return Needs(key % count, key // count)
 
     def _candidates(self, rank: int) -> Integers:
         """Vertices that reach the rank's mappings, in global order."""
@@ -197,15 +172,9 @@ class _Search:
                     margin = 2 * cluster_radius(mapping.vertices_per_cluster, box, tree())
                 tagged |= _inside(points, _grown(box, margin))
                 continue
-            cells = {}
-            if not mapping.kind.startswith("nearest-neighbor"):
-                if self._cells is None:
-                    self.approximated[mapping.kind] = None
-                else:
-                    cells = self._cells.among(candidates)
-            used, unsure = vertices_used(mapping.kind, origin, tree(), cells)
-            tagged[used] = True
-            self.open_choices += unsure
+            projects = not mapping.kind.startswith("nearest-neighbor")
+            cells = self._cells.among(candidates) if self._cells and projects else {}
+            tagged[vertices_used(mapping.kind, origin, tree(), cells)] = True
         return candidates[tagged]
 
 
@@ -319,89 +288,69 @@ def nearest_cells(
     return place[kept], cell[kept], square[kept]
 
 
-def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, Integers]) -> tuple[Integers, int]:
-    """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide.
+def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, Integers]) -> Integers:
+    """Vertices that may have a weight for any of the points, ascending.
 
     Follows preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex; without cells it is the vertex.
     """
     vertices_at: Floats = tree.data
-    nearest, tied, _ = _nearest(tree, origin)
-    steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
-    away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
+    place, nearest = nearest_vertices(tree, origin)
+    away = np.empty(len(origin))
+    away[place] = np.linalg.norm(origin[place] - vertices_at[nearest], axis=1)
     rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
-    rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
-    # Points, vertices that preCICE may keep for them, and whether these are kept.
-    options: list[tuple[Integers, Integers, Booleans]] = []
+    kept, left = np.zeros(tree.n, bool), np.arange(len(origin))
+    steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
     for step in steps:
-        if not len(cells.get(step, ())):
+        tried = cells.get(step)
+        if tried is None or not len(tried):
             continue
-        tried = cells[step]
         # The first cell of linear interpolation must hold the point.
         holds = step == steps[0] and kind != "nearest-projection"
         # Enclosing tetrahedra are all tried.
         most = len(tried) if step == "tetrahedra" else _TRIED
-        left = []
-        for block in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
-            reach = (rounding if holds else away)[block]
-            point, cell, square = nearest_cells(tried, vertices_at, origin[block], reach, most)
+        falls = []
+        for block in np.split(left, range(_BLOCK, len(left), _BLOCK)):
+            point, cell, square = nearest_cells(
+                tried, vertices_at, origin[block], (rounding if holds else away)[block], most
+            )
             weights, off = _weights(origin[block[point]], vertices_at[tried[cell]])
             if holds:
                 off = np.zeros_like(off)
             fits = (weights >= -_ZERO).all(axis=1) & (off <= away[block[point]])
-            vertices = np.where(np.abs(weights) > _ZERO, tried[cell], -1)
-            alike, taken, differs = _best(point, fits, off, vertices)
-            crowded = _crowded(point, alike, square, len(block), most)
-            is_open[block[crowded]] = is_open[block[differs]] = True
-            pair = np.flatnonzero(alike | (fits & crowded[point]))
-            row, corner = np.nonzero(vertices[pair] >= 0)
-            pair = pair[row]
-            points = block[point[pair]]
-            options.append((points, vertices[pair, corner], taken[pair] & ~falls[points]))
-            falls[block[crowded]] = True
-            left.append(block[crowded | (np.bincount(point[fits], minlength=len(block)) == 0)])
-        rows = np.concatenate(left)
-    is_open[rows] |= tied[rows]
-    options.append((rows, nearest[rows], ~falls[rows]))
-    points, vertices, chosen = (np.concatenate(column) for column in zip(*options, strict=True))
-    kept, sure = np.zeros((2, tree.n), bool)
-    kept[vertices[chosen]] = True
-    # Where other points need all that preCICE may choose, the choice does not matter.
-    sure[vertices[chosen & ~is_open[points]]] = True
-    return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
+            least = np.full(len(block), np.inf)
+            np.minimum.at(least, point[fits], off[fits])
+            best = fits & (off <= least[point] + _SAME * (1 + least[point]))
+            crowded = _crowded(point, best, square, len(block), most)
+            used = np.flatnonzero(best | (fits & crowded[point]))
+            kept[tried[cell[used]][np.abs(weights[used]) > _ZERO]] = True
+            falls.append(block[crowded | np.isinf(least)])
+        left = np.concatenate(falls)
+    kept[nearest[np.isin(place, left)]] = True
+    return np.flatnonzero(kept)
 
 
-def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans, Floats]:
-    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag and how far they are."""
+def nearest_vertices(tree: cKDTree, origin: Floats) -> tuple[Integers, Integers]:
+    """Pairs of a place and a point of the tree that is nearest to it: several where they are equally near."""
     if tree.n == 1:
-        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool), np.zeros(len(origin))
+        return np.arange(len(origin)), np.zeros(len(origin), np.int64)
     distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
     tied = distance[:, 1] - distance[:, 0] <= _SAME * distance[:, 1]
-    nearest = index[:, 0].astype(np.int64)
-    rows = np.flatnonzero(tied)
-    alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + _SAME), return_sorted=True)
-    nearest[rows] = [nearby[0] for nearby in alike]
-    return nearest, np.asarray(tied), np.asarray(distance[:, 1])
+    places = np.flatnonzero(tied)
+    alike = tree.query_ball_point(origin[places], distance[places, 1] * (1 + _SAME))
+    counts = np.fromiter(map(len, alike), np.int64, len(places))
+    vertices = np.fromiter(itertools.chain.from_iterable(alike), np.int64, int(counts.sum()))
+    return (
+        np.concatenate([np.flatnonzero(~tied), np.repeat(places, counts)]),
+        np.concatenate([index[~tied, 0], vertices]),
+    )
 
 
-def _best(point: Integers, fits: Booleans, off: Floats, vertices: Integers) -> tuple[Booleans, Booleans, Integers]:
-    """Of pairs sorted by point, those as near as the best that fits, which is taken, and points where they differ."""
-    least = np.full(point.max(initial=0) + 1, np.inf)
-    np.minimum.at(least, point[fits], off[fits])
-    alike = fits & (off <= least[point] + _SAME * (1 + least[point]))
-    pair = np.flatnonzero(alike)
-    first = pair[np.searchsorted(point[pair], point[pair])]
-    taken = np.zeros(len(point), bool)
-    taken[first] = True
-    corners = np.sort(vertices, axis=1)
-    return alike, taken, point[pair[(corners[pair] != corners[first]).any(axis=1)]]
-
-
-def _crowded(point: Integers, alike: Booleans, square: Floats, count: int, most: int) -> Booleans:
-    """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
+def _crowded(point: Integers, best: Booleans, square: Floats, count: int, most: int) -> Booleans:
+    """For which points more cells are as near as the last one tried, so that preCICE may not try the best."""
     farthest = np.zeros(count)
     np.maximum.at(farthest, point, square)
-    last = alike & (square >= farthest[point] * (1 - 2 * _SAME))
-    others, near = (np.bincount(point[rows], minlength=count) for rows in (~alike, last))
+    last = best & (square >= farthest[point] * (1 - 2 * _SAME))
+    others, near = (np.bincount(point[rows], minlength=count) for rows in (~best, last))
     return (others >= most) & (near > 0)
 
 

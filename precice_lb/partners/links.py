@@ -186,20 +186,17 @@ def _support_radius(function: Element) -> float:
 def check_meshes(links: tuple[Link, ...], meshes: Meshes, regions: Mapping[str, Floats]) -> dict[str, int]:
     """Check that the meshes are those of the case, and count each participant's ranks."""
     ranks: dict[str, int] = {}
-    sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
-    sizes |= {
-        f"access region of {link.mesh}": (link.receiver, len(regions[link.mesh]))
-        for link in links
-        if link.mesh in regions
-    }
-    for name, (participant, count) in sizes.items():
+    sizes = [(mesh.name, mesh.participant, mesh.ranks) for mesh in meshes.values()]
+    sizes += [(link.mesh, link.receiver, len(regions[link.mesh])) for link in links if link.mesh in regions]
+    for name, participant, count in sizes:
         if ranks.setdefault(participant, count) != count:
             raise DataError(
                 f"expected all meshes of {participant} on the same ranks, found {ranks[participant]} and {count} (mesh "
                 f'"{name}"); give the files of all ranks of one run'
             )
     for link in links:
-        _mesh_of(link, meshes, link.mesh, link.provider)
+        for name in (link.mesh, *link.locals):
+            _mesh_of(link, meshes, name, link.provider if name == link.mesh else link.receiver)
     return ranks
 
 
@@ -219,12 +216,6 @@ def receiver_boxes(link: Link, local: Meshes, region: Floats | None = None) -> F
         raise DataError(
             f"{link.title}: expected access regions, as no mapping ties the mesh to one of {link.receiver}'s own, "
             "found none; record the run, which keeps them, or give them"
-        )
-    shapes = {part.shape for part in parts}
-    if len(shapes) > 1:
-        raise DataError(
-            f"{link.title}: expected meshes of {link.receiver} with the same ranks and dimensions, found "
-            f"{' and '.join(f'{s[0]} ranks in {s[1]} dimensions' for s in sorted(shapes))}; give meshes of one run"
         )
     return united(parts)
 

@@ -218,9 +218,6 @@ def _halves(points: Floats, quads: Integers) -> Integers:
     return np.stack([np.column_stack([cut, rest[:, side]]) for side in (0, 1)], axis=1).reshape(-1, 3)
 
 
-_NEIGHBOURS = 8
-
-
 def bisection(points: Floats, ranks: int) -> Integers:
     """Recursive coordinate bisection: cut the longest extent in proportion to the ranks on either side.
 
@@ -243,34 +240,14 @@ def bisection(points: Floats, ranks: int) -> Integers:
     return rank_of
 
 
-def repartition(mesh: PartitionedMesh, ranks: int, *, vertices: int | None = None) -> PartitionedMesh:
-    """Cut a mesh by bisection for another number of ranks; ranks that have vertices now keep their share of all ranks.
-
-    If the mesh to come is finer, points are put between the known ones until there are so many vertices.
-    """
+def repartition(mesh: PartitionedMesh, ranks: int) -> PartitionedMesh:
+    """Cut a mesh by bisection for other ranks; those that have vertices now keep their share of all ranks."""
     if ranks < 1:
         raise DataError(f"expected at least 1 rank of {mesh.participant}, found {ranks}")
-    points = refined(mesh.points("to partition it"), vertices or 0)
     # Ranks of the solver's volume that do not touch the interface stay away from it at other counts too.
     at_interface = max(round(ranks * float((mesh.counts > 0).mean())), 1)
-    source = f"{mesh.source or 'mesh'} by bisection"
+    points, source = mesh.points("to partition it"), f"{mesh.source or 'mesh'} by bisection"
     return make_mesh(mesh.name, mesh.participant, points, bisection(points, at_interface), ranks, source=source)
-
-
-def refined(points: Floats, vertices: int) -> Floats:
-    """Add points in triangles of a known point and two of its nearest neighbours until there are so many."""
-    missing = vertices - len(points)
-    if missing <= 0 or len(points) < 2:
-        return points
-    generator = np.random.default_rng(0)
-    _, near = cKDTree(points).query(points, k=min(_NEIGHBOURS, len(points)), workers=-1)
-    base = np.resize(generator.permutation(len(points)), missing)
-    picks = generator.integers(1, near.shape[1], (2, missing))
-    weights = generator.random((2, missing)) * 0.5
-    new = points[base]
-    for pick, weight in zip(picks, weights, strict=True):
-        new = new + weight[:, None] * (points[near[base, pick]] - points[base])
-    return np.concatenate([points, new])
 
 
 def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> PartitionedMesh:
@@ -349,11 +326,9 @@ def check_boxes(boxes: ArrayLike, name: str) -> Floats:
     try:
         values = np.asarray(boxes, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name}: expected numbers, found something else; give an array (ranks, dimensions, 2)"
-        ) from None
+        values = np.empty(0)
     if values.ndim != 3 or values.shape[1] not in (1, 2, 3) or values.shape[2] != 2:
-        raise DataError(f"{name}: expected an array of shape (ranks, 2 or 3, 2), found shape {values.shape}")
+        raise DataError(f"{name}: expected numbers in an array of shape (ranks, 2 or 3, 2), found {values.shape}")
     missing = np.isnan(values)
     wrong = missing.any(axis=(1, 2)) & ~missing.all(axis=(1, 2)) | np.isinf(values).any(axis=(1, 2))
     wrong |= (values[:, :, 0] > values[:, :, 1]).any(axis=1)

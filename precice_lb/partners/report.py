@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,23 +28,22 @@ from precice_lb.text import plural
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000
-_THIN = 4.0
-_LARGE = 3.0
+# A change has to leave at most this share of the pairs to be worth a sentence.
 _FEWER = 0.8
 
 
 def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
-    advice: list[str] = []
     received = Counter(analysis.link.mesh for analysis in links)
+    advice: list[str] = []
     for analysis in links:
-        advice += _refusals(analysis, meshes)
-        advice += _scheme(analysis, received[analysis.link.mesh])
-        advice += _factor(analysis, meshes)
-        advice += _partition(analysis, meshes)
+        link, both = analysis.link, [meshes[name] for name in (analysis.link.mesh, *analysis.link.locals)]
+        about = (*_refusals(analysis, both[1:]), *_scheme(analysis, received[link.mesh]))
+        if len(both) == 2 and not link.api_access and all(mesh.coordinates is not None for mesh in both):
+            about += (*_factor(analysis, both[1]), *_partition(analysis, both))
+        advice += [f"{link.title}: {text}" for text in about]
     for mesh in meshes.values():
-        empty = int((mesh.counts == 0).sum())
-        if empty:
+        if empty := int((mesh.counts == 0).sum()):
             advice.append(
                 f"{empty} of {mesh.ranks} ranks of {mesh.participant} hold nothing of {mesh.name} and take no "
                 "part in its exchange"
@@ -52,99 +51,61 @@ def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     return tuple(advice)
 
 
-def _refusals(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
+def _refusals(analysis: LinkPartners, local: Sequence[PartitionedMesh]) -> Iterator[str]:
     """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
     link = analysis.link
     if analysis.level_2 is None or not link.filtered or analysis.ranks[1] == 1:
         return
-    lonely = analysis.partners(1, analysis.level_2) == 0
-    busy = sum((meshes[name].counts for name in link.locals), np.zeros(analysis.ranks[1])) > 0
-    ranks = np.flatnonzero(lonely & busy)
+    busy = sum((mesh.counts for mesh in local), np.zeros(analysis.ranks[1])) > 0
+    ranks = np.flatnonzero(busy & (analysis.partners(1, analysis.level_2) == 0))
     if len(ranks):
         yield (
-            f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
-            f"{link.receiver} (the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge "
-            f"the safety factor {link.safety_factor:g}"
+            f"preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of {link.receiver} "
+            f"(the first is {ranks[0]}): check that the meshes describe the same geometry, or enlarge the "
+            f"safety-factor {link.safety_factor:g}"
         )
 
 
 def _scheme(analysis: LinkPartners, receivers: int) -> Iterator[str]:
-    link = analysis.link
-    one, two = analysis.cost[False], analysis.cost[True]
-    many = max(analysis.ranks) >= _MANY_RANKS
-    if not analysis.parallel or receivers > 1:
-        if link.two_level and receivers > 1:
-            refusal = "preCICE refuses it for a mesh with several receivers"
-            yield f"{link.title}: switch two-level initialisation off: {refusal}"
-    elif not link.two_level and many and two.seconds < one.seconds:
+    link, one, two = analysis.link, analysis.cost[False].seconds, analysis.cost[True].seconds
+    if link.two_level and receivers > 1:
+        yield "switch two-level initialisation off: preCICE refuses it for a mesh with several receivers"
+    # preCICE can do it where both participants are parallel and nothing is gathered.
+    is_possible = receivers == 1 and min(analysis.ranks) > 1 and not (link.two_level or link.gathered)
+    if is_possible and max(analysis.ranks) >= _MANY_RANKS and two < one:
         yield (
-            f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks (about "
-            f"{two.seconds:.2g} s instead of {one.seconds:.2g} s by the stated model)"
-        )
-    elif link.two_level and not many and one.seconds < two.seconds:
-        yield (
-            f"{link.title}: two-level initialisation does not pay at {sum(analysis.ranks)} ranks; it does from "
-            "thousands of ranks"
+            f"switch two-level initialisation on; it pays from thousands of ranks (about {two:.2g} s instead of "
+            f"{one:.2g} s by the stated model)"
         )
 
 
-def _factor(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
+def _factor(analysis: LinkPartners, local: PartitionedMesh) -> Iterator[str]:
     link, needed = analysis.link, analysis.needed_factor
-    if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
+    if not np.isfinite(needed) or not link.filtered:
         return
     # Some room for what moves; coarse steps read best.
     proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
-    if proposed >= link.safety_factor:
-        return
-    pairs = len(overlapping_pairs(analysis.provider_boxes, scaled_boxes(meshes[link.locals[0]].boxes, proposed)))
-    if pairs <= _FEWER * len(analysis.level_1):
+    pairs = len(overlapping_pairs(analysis.provider_boxes, scaled_boxes(local.boxes, proposed)))
+    if proposed < link.safety_factor and pairs <= _FEWER * len(analysis.level_1):
         yield (
-            f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
-            f"({needed:.2g} is needed) and leaves {pairs} of {len(analysis.level_1)} pairs of level 1"
+            f"safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping ({needed:.2g} is "
+            f"needed) and leaves {pairs} of {len(analysis.level_1)} pairs of level 1"
         )
 
 
-def _partition(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
+def _partition(analysis: LinkPartners, both: Sequence[PartitionedMesh]) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
-    link = analysis.link
-    both = [meshes[name] for name in (link.mesh, *link.locals)]
-    if len(both) != 2 or link.api_access or any(mesh.coordinates is None for mesh in both):
-        return
-    compact = [repartition(mesh, mesh.ranks) for mesh in both]
-    boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
-    pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
-    filled = [~np.isnan(rank_boxes[:, 0, 0]) for rank_boxes in (analysis.provider_boxes, analysis.receiver_boxes)]
-    now = int((filled[0][analysis.level_1[:, 0]] & filled[1][analysis.level_1[:, 1]]).sum())
-    if pairs <= _FEWER * now:
+
+    def pairs(meshes: Iterable[PartitionedMesh]) -> int:
+        provider, receiver = (mesh.boxes[mesh.counts > 0] for mesh in meshes)
+        return len(overlapping_pairs(provider, scaled_boxes(receiver, analysis.link.safety_factor)))
+
+    compact, now = pairs(repartition(mesh, mesh.ranks) for mesh in both), pairs(both)
+    if compact <= _FEWER * now:
         yield (
-            f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs in level 1 "
-            f"instead of {now}"
+            f"compact partitions (recursive coordinate bisection) would connect {compact} pairs in level 1 instead of "
+            f"{now}"
         )
-
-
-def reason(analysis: LinkPartners, side: int, rank: int) -> str:
-    """Say why a rank of provider (side 0) or receiver (1) has many partners: "a long thin box", for example."""
-    boxes = (analysis.provider_boxes, analysis.receiver_boxes)[side]
-    if np.isnan(boxes[rank]).any():
-        return "an empty rank meets every empty rank"
-    extents = boxes[:, :, 1] - boxes[:, :, 0]
-    if side == 1 and analysis.link.mappings:
-        # Without the safety margin, which hides the shape of the rank's part.
-        factor = analysis.link.safety_factor
-        extents = np.maximum(extents - 2 * factor / (1 + 2 * factor) * extents.max(axis=1, keepdims=True), 0.0)
-    diagonal = np.linalg.norm(extents, axis=1)
-    usual = float(np.nanmedian(diagonal))
-    lengths = np.sort(extents[rank])[::-1]
-    if usual > 0 and diagonal[rank] > _LARGE * usual:
-        return f"a box {diagonal[rank] / usual:.1f} times as large as usual: its vertices are scattered"
-    if lengths[0] > 0 and lengths[1] * _THIN < lengths[0]:
-        return "a long thin box, whose safety margin follows its longest edge" if side else "a long thin box"
-    other = (analysis.provider_boxes, analysis.receiver_boxes)[1 - side]
-    theirs = float(np.nanmedian(np.linalg.norm(other[:, :, 1] - other[:, :, 0], axis=1)))
-    if theirs * 1.5 < diagonal[rank]:
-        partner = (analysis.link.provider, analysis.link.receiver)[1 - side]
-        return f"{partner}'s boxes are smaller, so that more of them fit"
-    return "large boxes or safety margins around it"
 
 
 _FORMAT = "precice-lb-partners"
@@ -174,7 +135,6 @@ def forecast(
     meshes: Meshes,
     ranks: Mapping[str, int],
     partitions: Mapping[str, str | Path],
-    vertices: Mapping[str, int],
 ) -> tuple[dict[str, PartitionedMesh], Forecast]:
     """Partition all meshes for other numbers of ranks, by files or by bisection."""
     chosen, same, methods = {}, {}, {}
@@ -184,7 +144,7 @@ def forecast(
             chosen[name] = read_partition(partitions[name], mesh, count)
             same[name], methods[name] = mesh, str(partitions[name])
             continue
-        chosen[name] = repartition(mesh, count, vertices=vertices.get(name))
+        chosen[name] = repartition(mesh, count)
         same[name], methods[name] = repartition(mesh, mesh.ranks), "bisection"
     errors = []
     for link in links:
@@ -196,9 +156,8 @@ def forecast(
 def _mean_and_most(link: Link, meshes: Meshes) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
-    counts = [
-        np.bincount(ranks, minlength=len(box)) for ranks, box in zip(overlapping_pairs(*boxes).T, boxes, strict=True)
-    ]
+    sides = zip(overlapping_pairs(*boxes).T, map(len, boxes), strict=True)
+    counts = [np.bincount(ranks, minlength=count) for ranks, count in sides]
     return np.array([(partners.mean(), partners.max()) for partners in counts])
 
 
@@ -232,16 +191,6 @@ class PartnersReport:
     model: CostModel
     missing: tuple[str, ...] = ()
 
-    @property
-    def model_warning(self) -> str | None:
-        """What to know of start-up seconds while their model has its stated constants."""
-        if not self.model.is_default:
-            return None
-        return (
-            "start-up seconds rest on stated constants, those of a small virtual machine, and say no more than their "
-            "order: --constants turn=…,file=… states others"
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
         return {
@@ -251,7 +200,6 @@ class PartnersReport:
             "missing": list(self.missing),
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "cost_model": self.model.to_dict(),
-            "cost_model_warning": self.model_warning,
         }
 
 
@@ -262,11 +210,8 @@ def partners_report(
     *,
     ranks: Mapping[str, int] | None = None,
     partitions: Mapping[str, str | Path] | None = None,
-    vertices: Mapping[str, int] | None = None,
-    steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
-    cores: int | None = None,
 ) -> PartnersReport:
     """Report the partner ranks of a case.
 
@@ -282,17 +227,10 @@ def partners_report(
         Forecast for these ranks by participant; those of the meshes for participants that are not named.
     partitions : mapping of str to path, optional
         Partition files by mesh for the forecast; other meshes are cut by recursive coordinate bisection.
-    vertices : mapping of str to int, optional
-        Vertices of the meshes to come, where they are finer.
-    steps : int
-        Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
-        window's start.
     iterations : float
         Coupling iterations per time window.
     model : CostModel, optional
         Constants of the start-up model.
-    cores : int, optional
-        Cores that all ranks share at start-up; by default every rank has one.
 
     Returns
     -------
@@ -306,31 +244,20 @@ def partners_report(
     links = links_of(configuration)
     regions = regions or {}
     counted = check_meshes(links, meshes, regions)
-    for name in (*(ranks or {}), *(partitions or {}), *(vertices or {})):
+    for name in (*(ranks or {}), *(partitions or {})):
         if name not in counted and name not in meshes:
             raise DataError(
                 f"expected a participant or mesh of the case ({', '.join((*counted, *meshes))}), found {name!r}"
             )
-    if cores is not None and cores < 1:
-        raise DataError(f"expected at least 1 core, found {cores}")
     model = model or CostModel()
     chosen, prediction = dict(meshes), None
-    if ranks or partitions or vertices:
+    if ranks or partitions:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
         counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, prediction = forecast(links, meshes, counted, partitions or {}, vertices or {})
+        chosen, prediction = forecast(links, meshes, counted, partitions or {})
     analyses = tuple(
-        analyse_link(
-            link,
-            chosen,
-            regions.get(link.mesh),
-            steps=steps,
-            iterations=iterations,
-            model=model,
-            cores=cores,
-        )
-        for link in links
+        analyse_link(link, chosen, regions.get(link.mesh), iterations=iterations, model=model) for link in links
     )
     order = {name: counted[name] for name in configuration.participants if name in counted}
     accepted = accepted_ranks(configuration)
@@ -347,7 +274,6 @@ def partners_report(
 
 def _link_dict(analysis: LinkPartners) -> dict[str, Any]:
     link = analysis.link
-    total = None if analysis.pair_bytes is None else float(analysis.pair_bytes.sum())
     result: dict[str, Any] = {
         "mesh": link.mesh,
         "provider": link.provider,
@@ -360,10 +286,9 @@ def _link_dict(analysis: LinkPartners) -> dict[str, Any]:
         "level_2_pairs": None if analysis.level_2 is None else len(analysis.level_2),
         "empty_pairs": analysis.empty_pairs,
         "one_level_pairs": None if analysis.one_level is None else len(analysis.one_level),
-        "bytes_per_window": total,
+        "bytes_per_window": None if analysis.pair_bytes is None else float(analysis.pair_bytes.sum()),
         "messages_per_window": analysis.messages_per_window,
         "needed_safety_factor": analysis.needed_factor,
-        "open_choices": analysis.open_choices,
         "approximated_mappings": list(analysis.approximated),
     }
     for side, name in enumerate(("provider", "receiver")):

@@ -47,8 +47,7 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
     """
     exports: dict[str, dict[int, Path]] = defaultdict(dict)
     places = [Path(path) for path in directories]
-    providers = configuration.providers
-    stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
+    stems = {f"{mesh}-{who}": mesh for mesh, who in configuration.providers.items()}
     for place in places:
         if not place.is_dir():
             raise DataError(
@@ -56,10 +55,9 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
             )
         for path in sorted(place.iterdir()):
             match = _EXPORT.fullmatch(path.name)
-            mesh = stems.get(match["stem"]) if match else None
-            if match and mesh:
-                rank = int(match["rank"] or 0)
+            if match and (mesh := stems.get(match["stem"])):
                 # The first export of a rank is as good as any: received meshes do not move.
+                rank = int(match["rank"] or 0)
                 if match["time"] == "init" or rank not in exports[mesh]:
                     exports[mesh][rank] = path
     if not exports:
@@ -67,39 +65,33 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
             f"{', '.join(map(str, places))}: expected exports of {', '.join(f'{stem}.0_init.csv' for stem in stems)}, "
             'found none; add <export:csv directory="…"/> to the participants, or give the configuration of this case'
         )
-    return {
-        mesh: _read_ranks(mesh, providers[mesh], files, configuration.meshes[mesh].dimensions)
-        for mesh, files in exports.items()
-    }
-
-
-def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensions: int) -> PartitionedMesh:
-    ranks = max(files) + 1
-    missing = sorted(set(range(ranks)) - set(files))
-    where = next(iter(files.values())).parent
-    if missing:
-        raise DataError(
-            f'{where}: expected exports of mesh "{mesh}" of ranks 0 to {ranks - 1}, found none of rank {missing[0]}; '
-            "copy the files of all ranks"
-        )
-    parts = [_read_csv(files[rank], dimensions) for rank in range(ranks)]
-    rank_of = np.repeat(np.arange(ranks), [len(part) for part in parts])
-    return make_mesh(mesh, participant, np.concatenate(parts), rank_of, ranks, source=str(where))
+    meshes = {}
+    for mesh, files in exports.items():
+        ranks, where = max(files) + 1, str(next(iter(files.values())).parent)
+        if absent := sorted(set(range(ranks)) - set(files)):
+            raise DataError(
+                f'{where}: expected exports of mesh "{mesh}" of ranks 0 to {ranks - 1}, found none of rank '
+                f"{absent[0]}; copy the files of all ranks"
+            )
+        parts = [_read_csv(files[rank], configuration.meshes[mesh].dimensions) for rank in range(ranks)]
+        rank_of = np.repeat(np.arange(ranks), [len(part) for part in parts])
+        participant = configuration.providers[mesh]
+        meshes[mesh] = make_mesh(mesh, participant, np.concatenate(parts), rank_of, ranks, source=where)
+    return meshes
 
 
 def _read_csv(path: Path, dimensions: int) -> Floats:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    header = lines[0].split(";") if lines else []
-    wanted = ["PosX", "PosY", "PosZ"][:dimensions]
-    if header[: dimensions + 1] != [*wanted, "Rank"]:
+    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+    wanted = ";".join(["PosX", "PosY", "PosZ"][:dimensions])
+    if not header.startswith(f"{wanted};Rank"):
         raise DataError(
-            f"{path}: expected the columns {';'.join([*wanted, 'Rank'])} of an export in {dimensions} dimensions, "
-            f"found {';'.join(header[:4]) or 'an empty file'}; give the exports of this case"
+            f"{path}: expected the columns {wanted};Rank of an export in {dimensions} dimensions, found "
+            f"{header[:40] or 'an empty file'}; give the exports of this case"
         )
-    if not lines[1:]:
-        return np.empty((0, dimensions))
     try:
-        return np.loadtxt(lines[1:], delimiter=";", usecols=range(dimensions), ndmin=2)
+        return (
+            np.loadtxt(lines, delimiter=";", usecols=range(dimensions), ndmin=2) if lines else np.empty((0, dimensions))
+        )
     except ValueError as error:
         raise DataError(
             f"{path}: expected {dimensions} coordinates in each line, found: {error} (row 0 is line 2)"
@@ -128,28 +120,28 @@ def read_mesh_files(name: str, participant: str, files: Iterable[str | Path], di
     DataError
         If meshio is not installed or cannot read a file.
     """
-    paths = [Path(path) for path in files]
-    read = [read_meshio(path) for path in paths]
-    points = [np.asarray(mesh.points, dtype=float) for mesh in read]
-    for path, some in zip(paths, points, strict=True):
-        if some.shape[1] < dimensions:
+    points: list[Floats] = []
+    cells: dict[str, list[Integers]] = defaultdict(list)
+    for path in map(Path, files):
+        mesh = read_meshio(path)
+        if mesh.points.shape[1] < dimensions:
             raise DataError(
-                f"{path}: expected points in {dimensions} dimensions, found {some.shape[1]}; give a mesh of this case"
+                f"{path}: expected points in {dimensions} dimensions, found {mesh.points.shape[1]}; give a mesh of "
+                "this case"
             )
-    counts = [len(some) for some in points]
-    cells: dict[str, list[Integers]] = {}
-    for mesh, start in zip(read, np.cumsum([0, *counts[:-1]]), strict=True):
+        start = sum(map(len, points))
+        points.append(np.asarray(mesh.points[:, :dimensions], dtype=float))
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
-                cells.setdefault(_MESHIO_CELLS[block.type], []).append(np.asarray(block.data, np.int64) + start)
+                cells[_MESHIO_CELLS[block.type]].append(np.asarray(block.data, np.int64) + start)
     return make_mesh(
         name,
         participant,
-        np.concatenate(points)[:, :dimensions],
-        np.repeat(np.arange(len(read)), counts),
-        len(read),
+        np.concatenate(points),
+        np.repeat(np.arange(len(points)), [len(some) for some in points]),
+        len(points),
         cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
-        source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
+        source=f"files of {name}",
     )
 
 
@@ -197,10 +189,12 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     best: Run | None = None
     best_score = (False, False)
     for run in read_runs(paths) if recorded else ():
-        first_rows = [_first_rows(group) for group in run]
-        if {_name(group) for group in run} == set(ranks) and any(map(len, first_rows)):
-            same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
-            score = (same, all(rows["coordinates"].all() for rows in first_rows))
+        # What the first rank says that has any mesh: others may be off the interface.
+        tables = [(recorded_meshes(store).rows for store in group) for group in run]
+        rows = [next(filter(len, table), MESHES.empty()) for table in tables]
+        sizes = ranks_of_run(run)
+        if sizes.keys() == set(ranks) and any(map(len, rows)):
+            score = (sizes == dict(ranks), all(table["coordinates"].all() for table in rows))
             if score >= best_score:
                 best, best_score = run, score
     return best
@@ -215,8 +209,8 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     providers = configuration.providers
     meshes: dict[str, PartitionedMesh] = {}
     regions: dict[str, Floats] = {}
-    for stores in run:
-        participant, size, place = _name(stores), int(stores[0].metadata["size"]), str(stores[0].directory)
+    for stores, (participant, size) in zip(run, ranks_of_run(run).items(), strict=True):
+        place = str(stores[0].directory)
         missing = sorted(set(range(size)) - {int(store.metadata["rank"]) for store in stores})
         if missing:
             raise DataError(
@@ -226,7 +220,14 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
         recorded = recorded_meshes(*stores)
         provided = [mesh for mesh, who in providers.items() if who == participant]
         if not len(recorded.rows) and provided:
-            raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
+            why = "found none recorded; record the run again, without PRECICE_LB_MESHES=0"
+            if stores[0].is_imported:
+                why = (
+                    "found its stores imported from preCICE's profiling files, which hold none; add <export:csv "
+                    'directory="…"/> to every participant, run again, and give precice-lb partners that directory and '
+                    "--config"
+                )
+            raise DataError(f"{place}: expected the meshes of {participant}, {why}")
         # Whoever has a mesh of which no rank has a vertex named it all the same, or not at all.
         for number, name in enumerate([*recorded.names, *(mesh for mesh in provided if mesh not in recorded.names)]):
             rows = np.flatnonzero(recorded.rows["name"] == number)
@@ -243,25 +244,9 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     return configuration, meshes, regions
 
 
-def _why_none(store: RankFile) -> str:
-    """Say why a participant has no meshes in its stores, and what to do."""
-    if store.is_imported:
-        return (
-            "found its stores imported from preCICE's profiling files, which hold none; add "
-            '<export:csv directory="…"/> to every participant, run again, and give precice-lb partners that directory '
-            "and --config"
-        )
-    return "found none recorded; record the run again, without PRECICE_LB_MESHES=0"
-
-
-def _name(group: Sequence[RankFile]) -> str:
-    return str(group[0].metadata["participant"])
-
-
-def _first_rows(group: Sequence[RankFile]) -> NDArray[np.void]:
-    """Return what the first rank says that has any mesh: others may be off the interface."""
-    tables = (rows for rows in (recorded_meshes(store).rows for store in group) if len(rows))
-    return next(tables, MESHES.empty())
+def ranks_of_run(run: Run) -> dict[str, int]:
+    """Ranks of a recorded run by participant."""
+    return {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
 
 
 def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> Floats:
@@ -292,10 +277,10 @@ def _mesh(
 
 def _cells(recorded: RecordedMeshes, rows: Integers) -> dict[str, Integers]:
     """Cells by kind, as positions in the whole mesh."""
-    starts, offset = recorded.cell_starts, 0
-    cells = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}
+    offset = 0
+    cells: dict[str, list[Integers]] = defaultdict(list)
     for row in rows:
-        begin = int(starts[row])
+        begin = int(recorded.cell_starts[row])
         for kind, corners in CELL_VERTICES.items():
             end = begin + int(recorded.rows[kind][row]) * corners
             cells[kind].append(recorded.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)

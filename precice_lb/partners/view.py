@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.partners.report import partners_report, reason, write_pairs
-from precice_lb.partners.sources import meshes_of_run, run_with_meshes
+from precice_lb.partners.report import partners_report, write_pairs
+from precice_lb.partners.sources import meshes_of_run, ranks_of_run, run_with_meshes
 from precice_lb.report.blocks import (
     Block,
     Chart,
@@ -22,13 +22,14 @@ from precice_lb.report.blocks import (
     Paragraph,
     Table,
     file_stem,
+    or_dash,
     percent,
     ranks_text,
     seconds_text,
     short_names,
 )
+from precice_lb.report.charts import Panel, one_panel, whole_ticks
 from precice_lb.report.render import attempted, write_files
-from precice_lb.report.style import Panel, one_panel, whole_ticks
 from precice_lb.store.reader import stores_below
 from precice_lb.text import json_text, visible
 
@@ -86,15 +87,13 @@ def _matrix(panel: Panel, analysis: LinkPartners) -> None:
         whole_ticks(axis)
 
 
-_MOST = 5
-
-
 def bytes_text(size: float) -> str:
     """Write a number of bytes with a binary unit."""
-    if not math.isfinite(size):
-        return "–"
-    power = next((power for power in range(3) if abs(size) < 1024 ** (power + 1)), 3)
-    return f"{size:.0f} B" if power == 0 else f"{size / 1024**power:.3g} {('KiB', 'MiB', 'GiB')[power - 1]}"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return or_dash(size, ".0f" if unit == "B" else ".3g", f" {unit}")
 
 
 def _scheme(two_level: bool) -> str:
@@ -108,7 +107,7 @@ def _count(pairs: NDArray[np.int64] | None) -> str:
 def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for analysis in links:
-        pairs, two_level = analysis.configured, analysis.link.two_level
+        pairs, two_level, data = analysis.configured, analysis.link.two_level, analysis.pair_bytes
         empty = math.nan
         if pairs is not None and analysis.level_2 is not None:
             empty = (len(pairs) - len(analysis.level_2)) / max(len(pairs), 1)
@@ -122,7 +121,7 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
                 "empty": percent(empty),
                 "in the other": _count(analysis.one_level if two_level else analysis.level_1),
                 "messages": f"{analysis.messages_per_window:.0f}",
-                "data": bytes_text(math.nan if analysis.pair_bytes is None else float(analysis.pair_bytes.sum())),
+                "data": bytes_text(math.nan if data is None else float(data.sum())),
             }
         )
     title = "Pairs of ranks that are connected, as configured, and what they exchange per time window"
@@ -147,7 +146,8 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for analysis in links:
         # What is configured first.
-        for two_level, cost in sorted(analysis.cost.items(), key=lambda item: item[0] != analysis.link.two_level):
+        for two_level in (analysis.link.two_level, not analysis.link.two_level):
+            cost = analysis.cost[two_level]
             configured = " (configured)" if two_level == analysis.link.two_level else ""
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
             rows.append((analysis.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
@@ -155,26 +155,9 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
 
-def _most(links: Sequence[LinkPartners]) -> list[Table]:
-    tables = []
-    for analysis in links:
-        rows = []
-        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
-            partners = analysis.partners(side)
-            for rank in np.argsort(-partners, kind="stable")[:_MOST]:
-                if partners[rank] > max(1.5 * partners.mean(), 2):
-                    rows.append((f"{who} {rank}", str(partners[rank]), reason(analysis, side, int(rank))))
-        if rows:
-            where = "level 1" if analysis.link.two_level else "level 1, with two-level initialisation instead"
-            title = f"Ranks with the most partners ({where}), {analysis.link.title}"
-            tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (0, 2)))
-    return tables
-
-
 def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
-    """Say what the tables leave out: forecast, and what geometry leaves open."""
-    forecast = report.forecast
-    if forecast is not None:
+    """Say what the tables rest on."""
+    if (forecast := report.forecast) is not None:
         partitions = ", ".join(f"{mesh} by {how}" for mesh, how in forecast.partitions.items())
         yield (
             "forecast",
@@ -185,20 +168,20 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
         if analysis.approximated:
             text = f"no connectivity is known, so that nearest vertices stand for {', '.join(analysis.approximated)}"
             yield analysis.link.title, text
-        if analysis.open_choices:
-            near = "several of the provider are equally near: preCICE may pick others"
-            yield analysis.link.title, f"for {analysis.open_choices} vertices {near}"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
-    yield "cost model", f"{constants} (seconds, bytes)"
+    yield (
+        "cost model",
+        f"{constants} (seconds, bytes), a core for every rank: stated, not measured, so that only the order of "
+        "start-up seconds counts; --constants file=… states others",
+    )
 
 
 def partners_blocks(report: PartnersReport) -> list[Block]:
     """Say all of partner ranks: what is missing, tables, notes and advice."""
     return [
         *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
-        *(_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)),
+        *(_pairs(report.links), _partners(report.links), _initialisation(report.links)),
         DefinitionList(tuple(partners_notes(report))),
-        *([Paragraph(f"{warning[0].upper()}{warning[1:]}.", "warning")] if (warning := report.model_warning) else []),
         *(Paragraph(text, "warning", "advice") for text in report.advice),
     ]
 
@@ -236,17 +219,14 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
     if run is None:
         return None
     configuration, meshes, regions = meshes_of_run(run)
-    measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
-    unknown = [mesh.name for mesh in meshes.values() if mesh.coordinates is None]
-    ranks = {name: count for name, count in split.items() if measured[name] != count}
-    report = partners_report(configuration, meshes, regions, ranks={} if unknown or regions else ranks)
-    if ranks and (unknown or regions):
-        reason = (
-            "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
-            if unknown
-            else "there are access regions, which nobody knows for other ranks"
-        )
-        text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
+    measured = ranks_of_run(run)
+    others = {name: count for name, count in split.items() if measured[name] != count}
+    obstacle = "there are access regions, which nobody knows for other ranks" if regions else ""
+    if any(mesh.coordinates is None for mesh in meshes.values()):
+        obstacle = "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
+    report = partners_report(configuration, meshes, regions, ranks={} if obstacle else others)
+    if others and obstacle:
+        text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {obstacle}"
         report = dataclasses.replace(report, missing=(text, *report.missing))
     return report
 

@@ -183,9 +183,8 @@ def recommend_split(
         runs, known = case.runs, measurements.degrees_of_freedom | case.degrees_of_freedom
         measurements = dataclasses.replace(measurements, degrees_of_freedom=known)
         machine = without_unmeasured(case.demands(), measurements)
-        minimum_ranks, maximum_ranks = case.minimum_ranks(), case.maximum_ranks()
         stated = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
-        parameter, level, within = stated or parameter, runs.level or level, runs.within if within is None else within
+        parameter, within = stated or parameter, runs.within if within is None else within
         accept_missing_ranks |= bool(runs.accept_missing_ranks)
         if isinstance(runs.learner, dict):
             learner_parameters = {**runs.learner}

@@ -178,7 +178,7 @@ class Chart:
     @cached_property
     def svg(self) -> bytes:
         """The figure as SVG: rendered once, for the page and as a file."""
-        from precice_lb.report.style import figure_svg
+        from precice_lb.report.charts import figure_svg
 
         return figure_svg(self.figure)
 

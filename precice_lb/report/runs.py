@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from precice_lb.check import check_runs
 from precice_lb.report.blocks import Block, Chart, Paragraph, Table, or_dash, percent, seconds_unit, short_names
-from precice_lb.report.style import GREY, Panel, colour_of, marker_of, one_panel, whole_ticks
+from precice_lb.report.charts import GREY, Panel, colour_of, marker_of, one_panel, whole_ticks
 from precice_lb.report.summary_view import run_blocks
 from precice_lb.text import plural, visible
 

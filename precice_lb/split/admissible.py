@@ -364,13 +364,13 @@ def limits_of(
     return limits
 
 
-def grid_text(grid: Sequence[float]) -> str:
-    """Write a grid: 720 x 360, or its number of axes."""
-    return " x ".join(map(str, grid)) if isinstance(grid[0], int) else f"{len(grid)} axes"
+def grid_text(grid: Sequence[int]) -> str:
+    """Write a grid: 720 x 360."""
+    return " x ".join(map(str, grid))
 
 
 @functools.lru_cache(maxsize=64)
-def good_counts(grid: tuple[float, ...], most: int) -> Integers:
+def good_counts(grid: tuple[int, ...], most: int) -> Integers:
     """Find the counts up to ``most`` whose largest part, a layer of neighbours included, is smaller than of any fewer.
 
     Of each count the best of its factorisations into as many numbers as the grid has axes counts. 215 ranks on a grid
@@ -379,8 +379,7 @@ def good_counts(grid: tuple[float, ...], most: int) -> Integers:
     most = min(most, MOST)
     smallest = np.where(np.arange(most + 1) == 1, 1.0, np.inf)
     for points in grid:
-        longest = points / np.maximum(np.arange(most + 1), 1)
-        extent = (np.ceil(longest) if isinstance(points, int) else longest) + 2
+        extent = np.ceil(points / np.maximum(np.arange(most + 1), 1)) + 2
         before, smallest = smallest, np.full(most + 1, np.inf)
         for first in range(1, math.isqrt(most) + 1):
             other = np.arange(first, most // first + 1)

@@ -16,9 +16,9 @@ from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import distinct_ranks, group_interval, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile

@@ -45,26 +45,26 @@ def _none_is_left_running(tmp_path: Path) -> Iterator[None]:
 
 def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = write_case(tmp_path)
-    (case / "__pycache__").mkdir()
-    (case / "precice-lb-store").mkdir()
-    (case / "mesh").mkdir()
+    for name in ("__pycache__", "precice-lb-store", "mesh"):
+        (case / name).mkdir()
     (case / "mesh" / "points.txt").write_text("1 2 3\n")
     (tmp_path / "shared.txt").write_text("outside\n")
     (case / "link.txt").symlink_to("../shared.txt")
     (case / "inner-link.txt").symlink_to("mesh/points.txt")
     (case / "precice-config.xml").rename(tmp_path / "real.xml")
     (case / "precice-config.xml").symlink_to("../real.xml")
-    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
-    monkeypatch.setenv("PRECICE_LB_RECORD", "0")
+    for name, value in (("AT_END", "recommend"), ("RECORD", "0")):
+        monkeypatch.setenv(f"PRECICE_LB_{name}", value)
     monkeypatch.setenv("FROM_OUTSIDE", "kept")
     events: list[Event] = []
-    study = read_study(
-        write_study(tmp_path, runs=TWO_SPLITS, extra="[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5")
-    )
+    extra = "[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5"
+    study = read_study(write_study(tmp_path, runs=TWO_SPLITS, extra=extra))
     result = run_campaign(study, tmp_path / "campaign", report=events.append)
 
-    assert [run.split for run in result.finished] == [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 1}]
-    assert [run.name for run in result.runs] == ["001-Left1-Right3", "002-Left2-Right1"]
+    assert [(run.name, run.split) for run in result.finished] == [
+        ("001-Left1-Right3", {"Left": 1, "Right": 3}), ("002-Left2-Right1", {"Left": 2, "Right": 1})
+    ]  # fmt: skip
+    assert result.finished == tuple(result.runs)
     assert [event.kind for event in events] == ["started"] + 2 * ["run started", "run finished"]
     assert str(events[1]) == "run 1 of 2: Left 1, Right 3 ranks (split of the study, 1 of 2)"
 
@@ -72,26 +72,24 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert result.stores[0] == first / "stores"
     assert (first / "Right.log").read_text() == "Right says hello\n" * 3
     seen = json.loads((first / "case" / "Left-seen.json").read_text())
-    assert seen["PRECICE_LB_DIR"] == str(first / "stores")
-    assert seen["FROM_OUTSIDE"] == "kept"
-    assert seen["GIVEN"] == "x"
-    assert seen["OMP_NUM_THREADS"] == "1"
-    assert "PRECICE_LB_AT_END" not in seen
-    assert "PRECICE_LB_RECORD" not in seen
-    metadata = json.loads(seen["PRECICE_LB_METADATA"])
-    assert metadata.pop("run") == f"001-Left1-Right3-{result.runs[0].token}"
-    assert metadata == {"warmup_windows": 2, "degrees_of_freedom": {"Left": 1000.0}, "parameters": {"width": 0.5}}
+    stated = {"PRECICE_LB_DIR": str(first / "stores"), "FROM_OUTSIDE": "kept", "GIVEN": "x", "OMP_NUM_THREADS": "1"}
+    assert {key: seen.get(key) for key in stated} == stated
+    assert not seen.keys() & {"PRECICE_LB_AT_END", "PRECICE_LB_RECORD"}
+    assert json.loads(seen["PRECICE_LB_METADATA"]) == {
+        "run": f"001-Left1-Right3-{result.runs[0].token}",
+        "warmup_windows": 2,
+        "degrees_of_freedom": {"Left": 1000.0},
+        "parameters": {"width": 0.5},
+    }
 
     patched = read_configuration(first / "case" / "precice-config.xml")
     assert patched.coupling_schemes[0].max_time_windows == 7
     assert patched.m2ns[0].exchange_directory == str(first / "exchange")
     assert "<!-- kept as it is -->" in patched.text
     assert (case / "precice-config.xml").read_text() == CONFIGURATION
-    assert (first / "case" / "mesh" / "points.txt").exists()
     assert (first / "case" / "link.txt").read_text() == "outside\n"
     assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "mesh" / "points.txt"
-    assert not (first / "case" / "precice-lb-store").exists()
-    assert not (first / "case" / "__pycache__").exists()
+    assert not any((first / "case" / name).exists() for name in ("precice-lb-store", "__pycache__"))
 
 
 def test_more_ranks_than_cores_are_refused_before_anything_runs(
@@ -240,10 +238,8 @@ def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="every run failed"):
         run_campaign(read_study(path), directory, report=quiet)
     path.write_text(path.read_text().replace("touch made", "cp solver.py made"))
-    events: list[Event] = []
-    result = run_campaign(read_study(path), directory, report=events.append)
+    result = run_campaign(read_study(path), directory, report=quiet)
     assert [(run.name[:3], run.outcome) for run in result.runs] == [("001", "outdated"), ("002", "finished")]
-    assert "1 failed before the study was changed, which no longer count" in str(events[0])
     path.write_text(path.read_text().replace("solver.py Left'", "solver.py Left'  "))
     with pytest.raises(CalibrationError, match=r"campaign of another study \(participants changed\)"):
         run_campaign(read_study(path), directory, report=quiet)

@@ -108,7 +108,7 @@ def test_versions_are_measured_twice_and_then_only_where_they_may_be_the_best(tm
     assert sorted(ran[:4]) == ["cpu", "cpu", "gpu", "gpu"]
     assert set(ran[4:]) == {"gpu"}
     assert asked[4].reason.startswith("Left gpu: ")
-    assert "; Left cpu is faster with a probability of 0 % only" in (design.conclusion or "") or len(asked) == 6
+    assert len(asked) == 6 or (design.conclusion or "").startswith("Left gpu: ")
 
 
 def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
         (state.stores[-1] / "Left-0-1.h5").write_bytes(b"")
     proposal = StudyDesign(study, state).ask()
     assert proposal is not None
-    assert "; 2 of 2 finished runs cannot be learned from: " in proposal.reason
+    assert "; 2 finished runs cannot be learned from: " in proposal.reason

@@ -22,7 +22,7 @@ from calibrate_helpers import (
 )
 
 from precice_lb.campaign import CampaignResult, RunPlan, Scheduler, read_study, run_campaign
-from precice_lb.campaign.launchers.template import job_number
+from precice_lb.campaign.launchers.local import job_number
 from precice_lb.campaign.processes import run_processes
 from precice_lb.campaign.schedulers import body, follow, read_exits
 from precice_lb.exceptions import PreciceLBError

@@ -1,4 +1,4 @@
-"""Participants with threads: what a study says of them, what is measured, and how launchers start them."""
+"""In which ways participants may run: threads, versions and kinds of nodes in studies, their designs and runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from calibrate_helpers import (
+    COUPLED,
     changed,
+    check_refused,
     check_threads,
+    quiet,
+    recording,
+    refusals,
     run_of,
     state_of,
     threads_used,
@@ -19,26 +26,72 @@ from calibrate_helpers import (
     write_study,
     write_threads,
 )
+from clock_helpers import study_environment
 
-from precice_lb.campaign import Launcher, RunPlan, Study, Task, read_study
+from precice_lb.campaign import Launcher, RunPlan, Study, Task, load_campaign, read_study, run_campaign
 from precice_lb.campaign.design_study import StudyDesign
+from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
 from precice_lb.campaign.prepare import tasks_of
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.cli import main
+from precice_lb.cli.case import Asked, measured_by, recommend_case
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
 
 FREE = 'threads = "free"'
+SLURM = 'name = "slurm"\n'
+VERSIONS = """
+[[participants.versions]]
+name = "cpu"
+command = "python solver.py Left"
+{cpu}
+[[participants.versions]]
+name = "gpu"
+command = "python solver.py Left"
+{gpu}
+"""
+KINDS = """
+[[machine.kinds]]
+name = "cpu"
+nodes = 3
+cores_per_node = 4
+{cpu}
+[[machine.kinds]]
+name = "gpu"
+nodes = 1
+cores_per_node = 4
+gpus_per_node = 2
+{gpu}
+[[machine.kinds]]
+name = "nobodys"
+nodes = 1
+cores_per_node = 64
+"""
+NODES = '[[machine.kinds]]\nname = "cpu"\nnodes = 4\ncores_per_node = 48\noptions = ["--partition=cpu"]\n'
+SMALL = '[[machine.kinds]]\nname = "small"\nnodes = 1\ncores_per_node = 36\n'
 
 
-def study_of(directory: Path, right: str = FREE, **more: str) -> Study:
-    """A study of 4 cores, in which Right has threads unless told otherwise."""
-    write_case(directory)
-    return read_study(write_study(directory, right=right, **more))
+def write(directory: Path, *, cpu: str | None = None, gpu: str = "", left: str = "", **words: str) -> Path:
+    """Write a study of `write_case`'s case, whose Left has two versions where something is said of them."""
+    if not (directory / "case").is_dir():
+        write_case(directory)
+    versions = "" if cpu is None else VERSIONS.format(cpu=cpu, gpu=gpu)
+    path = write_study(directory, left=left + versions, **{"case": 'network = "lo"', **words})
+    return changed(path, ('command = "python solver.py Left"\ndeg', "deg")) if versions else path
 
 
-# --- studies -------------------------------------------------------------------------------------------------------
+def study_of(directory: Path, *, ranks: int = 4, **words: Any) -> Study:
+    return read_study(changed(write(directory, **words), ("ranks = 4\n", f"ranks = {ranks}\n")))
+
+
+def first_proposal(study: Study) -> dict[str, int]:
+    proposal = StudyDesign(study, CampaignResult({}, directory=study.case_directory)).ask()
+    assert proposal is not None
+    return proposal.split
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -54,23 +107,22 @@ def study_of(directory: Path, right: str = FREE, **more: str) -> Study:
     ],
 )
 def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layouts | None) -> None:
-    study = study_of(tmp_path, right)
+    study = study_of(tmp_path, right=right)
     assert study.layouts == ({} if layouts is None else {"Right": layouts})
     asked = study.asked()
     CampaignResult(study.identity(), asked=asked, directory=tmp_path).save()
     assert state_of(tmp_path).asked == asked
-    read = {own.name: own.layouts for own in asked.participants if own.layouts != Layouts()}
-    assert read == study.constraints[1].layouts == study.layouts
+    assert asked.demands().layouts == study.constraints[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
 
 
 def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
     one, other = (
-        study_of(tmp_path / str(at), f"ranks = {pairs}")
-        for at, pairs in enumerate(('["1x3", "1x1"]', '["1x1", "1x3"]'))
+        study_of(tmp_path / name, right=f"ranks = {pairs}").identity()["participants"]
+        for name, pairs in (("a", '["1x3", "1x1"]'), ("b", '["1x1", "1x3"]'))
     )
-    assert one.identity()["participants"] == other.identity()["participants"]
-    assert one.identity()["participants"]["Right"]["layouts"] == [[1, 1], [1, 3]]
+    assert one == other
+    assert one["Right"]["layouts"] == [[1, 1], [1, 3]]
 
 
 class EarlierLauncher(Launcher):
@@ -78,6 +130,13 @@ class EarlierLauncher(Launcher):
 
     def __init__(self, options: object, directory: Path = Path()) -> None:
         super().__init__()
+
+
+class RanksAlone(Launcher):
+    """Knows nothing of threads."""
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        return []
 
 
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,29 +149,22 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
 
     monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
     monkeypatch.setattr(type(LAUNCHERS), "__contains__", lambda self, name: name == "ranks-alone" or name in [*self])
-    write_case(tmp_path)
+    launcher = 'name = "ranks-alone"'
     with pytest.raises(StudyError, match="launcher ranks-alone, which only knows ranks: use mpiexec, srun"):
-        read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right=FREE))
+        study_of(tmp_path, launcher=launcher, right=FREE)
+    # Fixed ranks are no threads.
+    assert study_of(tmp_path, launcher=launcher, right="ranks = 2").layouts
     monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: EarlierLauncher))
     expected = r"expected a dataclass derived from precice_lb.campaign.Launcher, found .*EarlierLauncher'>; repair or"
     with pytest.raises(StudyError, match=expected):
-        read_study(write_study(tmp_path, launcher='name = "ranks-alone"'))
-    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
-    # Fixed ranks are no threads.
-    assert read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right="ranks = 2")).layouts
-
-
-def test_splits_are_cores_or_ranks_x_threads(tmp_path: Path) -> None:
-    runs = 'splits = [{ Left = 2, Right = "1x2" }, { Left = 1, Right = 3 }]'
-    study = study_of(tmp_path, runs=runs)
-    assert study.splits == ({"Left": 2, "Right": 2}, {"Left": 1, "Right": 3})
-    assert StudyDesign(study, CampaignResult({}, directory=tmp_path)).total == 2
+        study_of(tmp_path, launcher=launcher)
 
 
 def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    path = write_study(tmp_path, left="threads = 2", right='ranks = ["1x1", "1x5", "2x4"]')
-    study = read_study(changed(path, ("ranks = 4", "cores = 16")))
+    runs = 'splits = [{ Left = 2, Right = "1x2" }, { Left = 1, Right = 3 }]'
+    named = study_of(tmp_path, right=FREE, runs=runs)
+    assert named.splits == ({"Left": 2, "Right": 2}, {"Left": 1, "Right": 3})
+    study = study_of(tmp_path, left="threads = 2", right='ranks = ["1x1", "1x5", "2x4"]', ranks=16)
     state = CampaignResult({}, directory=tmp_path)
     while (proposal := StudyDesign(study, state).ask()) is not None and len(state.runs) < 5:
         state.runs.append(run_of(len(state.runs) + 1, proposal.split))
@@ -124,32 +176,24 @@ def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
         study.require_split({"Left": 2, "Right": 3})
 
 
-# --- runs ----------------------------------------------------------------------------------------------------------
-
-
 def test_only_participants_with_threads_find_them_in_their_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OMP_PROC_BIND", "PRECICE_LB_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    right = FREE + '\nenvironment = { CCX_NPROC_EQUATION_SOLVER = "{threads}", WHO = "{participant}" }'
-    study = study_of(tmp_path, right)
+    environment = '{ CCX_NPROC_EQUATION_SOLVER = "{threads}", FROM = "{segment}: {start_time}" }'
+    study = study_of(tmp_path, right=f"{FREE}\nenvironment = {environment}")
     left, solid = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
     assert (left.cores, left.variables, left.setting) == (1, {}, ())
     assert (solid.ranks, solid.threads, solid.cores) == (1, 3, 3)
-    own = {"CCX_NPROC_EQUATION_SOLVER": "3", "WHO": "Right"}
-    assert solid.variables == own | {"OMP_NUM_THREADS": "3", "PRECICE_LB_THREADS": "3", "OMP_PROC_BIND": "false"}
+    stated = {"CCX_NPROC_EQUATION_SOLVER": "3", "FROM": "1: 0"}
+    assert solid.variables == stated | {"OMP_NUM_THREADS": "3", "PRECICE_LB_THREADS": "3", "OMP_PROC_BIND": "false"}
     monkeypatch.setenv("OMP_PROC_BIND", "spread")
-    (_, solid) = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
+    segment = {"segment": 3, "start_time": "0.5"}
+    (_, solid) = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path, segment=segment)
+    assert solid.variables["FROM"] == "3: 0.5"
     assert "OMP_PROC_BIND" not in solid.variables
     assert solid.setting[:2] == ("env", "OMP_NUM_THREADS=3")
-
-
-def test_variables_say_where_in_a_chain_a_run_is(tmp_path: Path) -> None:
-    study = study_of(tmp_path, 'environment = { FROM = "{segment}: {start_time}" }')
-    split = {"Left": 1, "Right": 1}
-    for segment, text in (({}, "1: 0"), ({"segment": {"segment": 3, "start_time": "0.5"}}, "3: 0.5")):
-        assert tasks_of(study, split, tmp_path, tmp_path, **segment)[1].variables["FROM"] == text
 
 
 @pytest.mark.mpi
@@ -157,15 +201,181 @@ def test_a_campaign_of_threads_and_its_split_through_mpiexec(
     tmp_path: Path, mpiexec: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["calibrate", str(write_threads(tmp_path))]) == 0
-    said = capfd.readouterr()
-    assert "run 2 of 2: Left 1, Right 1 x 2 threads: 3 cores (split of the study, 2 of 2)" in said.err
+    shown = capfd.readouterr()
+    assert "run 2 of 2: Left 1, Right 1 x 2 threads: 3 cores (split of the study, 2 of 2)" in shown.err
     campaign = tmp_path / "campaign"
     check_threads(campaign)
-    found = json.loads((campaign / "recommendation.json").read_text())["split"]
-    assert found["Left"] == 1
-    assert found["Right"] in {1, 2}
+    split = json.loads((campaign / "recommendation.json").read_text())["split"]
+    assert split["Left"] == 1
+    assert split["Right"] in {1, 2}
     # Any other split is as easily launched.
     assert main(["launch", "--study", str(tmp_path / "study.toml"), "--split", "Left=1,Right=1x2"]) == 0
     done = subprocess.run([campaign / "launch" / "run.sh"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert threads_used(tmp_path / "case") == 2
+
+
+# --- kinds of nodes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "cores", "placed", "step"),
+    [
+        ("threads = 8", 96, "--nodes=2 --ntasks-per-node=6 --cpus-per-task=8", 6),
+        ("threads = 5", 50, "--nodes=2 --ntasks-per-node=9 --cpus-per-task=5", 9),
+        ("threads = 8\nranks_per_node = 2", 32, "--nodes=2 --ntasks-per-node=2 --cpus-per-task=8", 2),
+        ('threads = "free"', 48, "--nodes=1 --ntasks-per-node=1 --cpus-per-task=48", 1),
+        ("", 96, "--nodes=2 --ntasks-per-node=48 --cpus-per-task=1", 48),
+    ],
+)
+def test_a_node_gets_no_more_threads_than_it_has_cores(
+    tmp_path: Path, right: str, cores: int, placed: str, step: int
+) -> None:
+    study = study_of(tmp_path, machine=NODES, ranks=192, right=right, launcher=SLURM)
+    one, split = study.started({"Left": 4, "Right": cores})
+    tasks = tasks_of(one, split, tmp_path, tmp_path)
+    assert tasks[1].ranks_on_node == step
+    assert resource_options(tasks, ())[1] == ["--partition=cpu", *placed.split()]
+    one.require_split(split)
+    with pytest.raises(StudyError):
+        one.require_split({"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
+
+
+def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
+    small = {"machine": NODES.replace("= 48", "= 36").replace("= 4\n", "= 8\n") + SMALL, "ranks": 324}
+    words = {"launcher": SLURM, "right": 'kind = "small"', **small}
+    study = study_of(tmp_path, **words)
+    assert study.bounds == {"Left": (1, 288), "Right": (1, 36)}
+    assert first_proposal(study)["Right"] <= 36
+    for more, message in (
+        ({"runs": "splits = [{Left = 36, Right = 200}]"}, r"runs.splits\[1\]: expected 1 to 36 ranks for 'Right'"),
+        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "machine: .* at least 2 nodes of kind 'small', found 1"),
+        ({"machine": SMALL, "ranks": 36}, r"machine: .* at least 2 nodes of kind 'small', found 1"),
+        # Each has room for itself, but not for both.
+        (
+            {"machine": NODES, "ranks": 192, "right": "", "runs": "splits = [{Left = 100, Right = 92}]"},
+            r"runs.splits\[1\]: machine.kinds: .* at least 5 nodes of kind 'cpu', found 4",
+        ),
+    ):
+        with pytest.raises(StudyError, match=message):
+            study_of(tmp_path, **{**words, **more})
+
+
+@pytest.mark.parametrize(("of_kind", "of_version"), [('options = ["--partition=a"]', ""), ("", 'options = ["--x=a"]')])
+def test_steps_of_an_allocation_ask_for_gpus_alone(tmp_path: Path, of_kind: str, of_version: str) -> None:
+    kinds = KINDS.format(cpu=of_kind, gpu="")
+    path = write(tmp_path, machine=kinds, cpu="", gpu=of_version, launcher='name = "srun"')
+    key = r"machine.kinds\[1\]" if of_kind else r"participants\[1\].versions\[2\]"
+    with pytest.raises(StudyError, match=rf"{key}.options: expected options for GPUs alone.*found '--"):
+        read_study(path)
+    path.write_text(path.read_text().replace("--partition=a", "--gres=x").replace("--x=a", "--gres=x"))
+    assert read_study(path).launcher.name == "srun"
+
+
+# --- versions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", refusals("versions-refused.txt"))
+def test_what_cannot_be_had_is_refused_before_anything_runs(tmp_path: Path, block: str) -> None:
+    kinds = KINDS.format(cpu='options = ["--partition=a"]', gpu="")
+    check_refused(write(tmp_path, cpu="", gpu='gpus_per_rank = 1\nkind = "gpu"', machine=kinds, launcher=SLURM), block)
+
+
+def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -> None:
+    kinds = KINDS.format(cpu="", gpu="")
+
+    def participants(**words: str) -> Any:
+        path = write(tmp_path, launcher=SLURM, cpu="", **{"machine": kinds, **words})
+        return read_study(path).identity()["participants"]
+
+    first = participants()
+    assert first["Left"]["versions"] == [
+        {"name": name, "command": "python solver.py Left", "kind": ["cpu", 4, 0]} for name in ("cpu", "gpu")
+    ]
+    assert first["Right"]["kind"] == ["cpu", 4, 0]
+    same = [
+        {"gpu": 'options = ["--account=x"]'},
+        {"machine": KINDS.format(cpu='options = ["--partition=a"]', gpu="").replace("nodes = 3", "nodes = 2")},
+        {"right": 'kind = "cpu"'},
+    ]
+    assert all(participants(**words) == first for words in same)
+    other = [
+        {"gpu": 'kind = "gpu"'},
+        {"right": 'kind = "gpu"'},
+        {"machine": kinds.replace("cores_per_node = 4", "cores_per_node = 2")},
+        {"gpu": 'environment = { DEVICE = "1" }'},
+        {"gpu": "ranks_per_node = 1"},
+    ]
+    assert all(participants(**words) != first for words in other)
+
+
+def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: Path) -> None:
+    prepared = 'prepare = ["python solver.py base"]\noptions = ["--comment=left"]\nenvironment = {A = "1"}'
+    gpu = 'gpus_per_rank = 1\nkind = "gpu"\nenvironment = {B = "{ranks}"}\nprepare = ["python solver.py decompose"]'
+    kinds = KINDS.format(cpu='options = ["--partition=cpu"]', gpu='options = ["--partition=gpu"]')
+    study = study_of(tmp_path, left=prepared, cpu="", gpu=gpu, machine=kinds, launcher=SLURM, ranks=16)
+    assert study.combinations == [{"Left": "cpu"}, {"Left": "gpu"}]
+    one, split = study.started({"Left:gpu": 2, "Right": 1})
+    assert split == {"Left": 2, "Right": 1}
+    assert one.participants[0].prepare == ("python solver.py base", "python solver.py decompose")
+    left, right = tasks_of(one, split, tmp_path, tmp_path)
+    assert dict(left.variables) == {"A": "1", "B": "2", "PRECICE_LB_VERSION": "gpu"}
+    assert (left.ranks_per_node, right.ranks_per_node) == (2, 4)
+    assert resource_options((left, right), ()) == [
+        ["--partition=gpu", "--comment=left", "--gpus-per-task=1", "--nodes=1", "--ntasks-per-node=2",
+         "--cpus-per-task=1"],
+        ["--partition=cpu", "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1"],
+    ]  # fmt: skip
+    assert isinstance(one.launcher, StepLauncher)
+    assert "--gpus-per-task=1" in one.launcher.command(RunPlan("run", tmp_path, (left, right)), left)
+    # What counts for the split and the recommendation.
+    budget, constraints = study.asked().demands().constraints()
+    of_gpu = constraints.of("gpus_per_rank", "Left", "gpu"), constraints.kind_of("Left", "gpu").nodes
+    assert (budget, *of_gpu) == (5, 1, 1)
+    one.require_split({"Left": 2, "Right": 2})
+    with pytest.raises(StudyError, match=r"machine.kinds: .* at least 4 nodes of kind 'cpu', found 3"):
+        study.chosen({"Left": "cpu"}).require_split({"Left": 8, "Right": 5})
+    # Chosen twice it is the same, of which a campaign measures this version alone.
+    assert one.bounds["Left"] == (1, 2)
+    assert one.combinations == [{}]
+    for again in (one.chosen({}), one.chosen({"Left": "gpu"})):
+        assert (again, again.bounds) == (one, one.bounds)
+    assert first_proposal(one)["Left"] <= 2
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"Left": 1, "Right": 1}, "a version of 'Left', one of cpu, gpu, found none: write Left:cpu=1"),
+        ({"Left:gpux": 1, "Right": 1}, "expected a version of 'Left', of which there are cpu, gpu, found 'gpux'"),
+        ({"Left:gpu": 1, "Left:cpu": 1}, "expected each participant once, found Left:gpu, Left:cpu"),
+        ({"Left:gpu": 1, "Right:gpu": 1}, "expected a version of 'Right', of which there are none, found 'gpu'"),
+    ],
+)
+def test_a_split_names_the_version_that_is_to_run(tmp_path: Path, split: dict[str, int], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        study_of(tmp_path, cpu="").started(split)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_planted_faster(tmp_path: Path) -> None:
+    write_case(tmp_path, COUPLED)
+    words = {"runs": "maximum = 4", "extra": study_environment(), "gpu": 'environment = {CELLS = "0.1"}'}
+    study = read_study(recording(write(tmp_path, cpu="", **words), Left=0.6, Right=0.3))
+    result = run_campaign(study, tmp_path / "campaign", report=quiet)
+    ran = [run.versions["Left"] for run in result.finished]
+    assert sorted(ran) == ["cpu", "cpu", "gpu", "gpu"], result.runs
+    assert {run.directory.split("-")[1][:7] for run in result.finished} == {"Leftcpu", "Leftgpu"}
+    loaded = load_campaign(tmp_path / "campaign")
+    assert loaded is not None
+    measured = loaded.measurements()
+    rows = measured.samples["Left"]
+    work = np.where(measured.frames["Left"].version == "gpu", 0.06, 0.6)
+    np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
+    assert "Right" not in measured.versions
+    recommendation = recommend_case(measured_by(loaded), Asked())
+    assert (recommendation.versions, recommendation.split) == ({"Left": "gpu"}, {"Left": 1, "Right": 3})
+    assert recommendation.window_seconds == pytest.approx(0.1, rel=0.1)
+    # Nothing is left to do, and the campaign goes on as if nothing had happened.
+    assert len(run_campaign(study, tmp_path / "campaign", report=quiet).runs) == 4

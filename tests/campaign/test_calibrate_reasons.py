@@ -22,7 +22,6 @@ from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, page_html, rendered
-from precice_lb.schedule import Schedule
 
 # Lines that say why are marked: "> " where the whole line is kept, else ">>" before what of it is.
 _FILE = Path(__file__).parents[1] / "data" / "solver-logs.txt"
@@ -97,36 +96,31 @@ def run(outcome: str, blamed: str = "", **split: int) -> RunRecord:
     return record
 
 
-def ranks_of(*records: RunRecord) -> list[dict[str, int]]:
-    return [each.ranks for each in failed_splits(records)]
+WELL = run("finished", A=1, B=1)
 
 
-def test_a_combination_that_failed_is_that_combination() -> None:
-    failed = run("failed", A=2, B=2)
-    assert ranks_of(run("finished", A=1, B=1), failed) == [{"A": 2, "B": 2}]
-    # Both logs say why: neither is alone to blame.
-    assert ranks_of(run("finished", A=1, B=1), run("failed", "A B", A=2, B=2)) == [{"A": 2, "B": 2}]
-    assert ranks_of(run("timeout", A=2, B=2)) == [{"A": 2, "B": 2}]
-
-
-def test_the_participant_whose_log_says_why_failed_at_its_number_of_ranks() -> None:
-    assert ranks_of(run("finished", A=1, B=1), run("failed", "B", A=2, B=2)) == [{"B": 2}]
-    # Elsewhere as many ranks ended well: it was the combination.
-    assert ranks_of(run("finished", A=1, B=2), run("failed", "B", A=2, B=2)) == [{"A": 2, "B": 2}]
-
-
-def test_a_number_of_ranks_that_failed_beside_all_others_failed_itself() -> None:
-    well = [run("finished", A=1, B=1), run("finished", A=2, B=1)]
-    found = failed_splits([*well, run("failed", A=1, B=2), run("failed", A=2, B=2)])
-    assert [(each.ranks, len(each.runs)) for each in found] == [({"B": 2}, 2)]
-    # Where A = 2 never ended well, either may be to blame.
-    assert ranks_of(well[0], run("failed", A=1, B=2), run("failed", A=2, B=2)) == [{"A": 1, "B": 2}, {"A": 2, "B": 2}]
-
-
-def test_a_later_success_and_old_studies_leave_no_failure() -> None:
-    assert ranks_of(run("failed", "A", A=2, B=2), run("finished", A=2, B=2)) == []
-    assert ranks_of(run("outdated", "A", A=1, B=2)) == []
-    assert ranks_of(run("interrupted", A=2, B=2)) == []
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # A combination, unless a log says why alone.
+        ([WELL, run("failed", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([WELL, run("failed", "A B", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([run("timeout", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([WELL, run("failed", "B", A=2, B=2)], [{"B": 2}]),
+        # Elsewhere as many ranks ended well: it was the combination.
+        ([run("finished", A=1, B=2), run("failed", "B", A=2, B=2)], [{"A": 2, "B": 2}]),
+        # Beside all numbers of the other that ended well it failed itself.
+        ([WELL, run("finished", A=2, B=1), run("failed", A=1, B=2), run("failed", A=2, B=2)], [{"B": 2}]),
+        # Where A = 2 never ended well, either may be to blame.
+        ([WELL, run("failed", A=1, B=2), run("failed", A=2, B=2)], [{"A": 1, "B": 2}, {"A": 2, "B": 2}]),
+        # A later success, and runs of an old study.
+        ([run("failed", "A", A=2, B=2), run("finished", A=2, B=2)], []),
+        ([run("outdated", "A", A=1, B=2)], []),
+        ([run("interrupted", A=2, B=2)], []),
+    ],
+)
+def test_what_failed(runs: list[RunRecord], expected: list[dict[str, int]]) -> None:
+    assert [split.ranks for split in failed_splits(runs)] == expected
 
 
 @pytest.mark.parametrize(
@@ -159,50 +153,37 @@ HEATED_PLATE = {"Fluid": [(1, 0.4), (2, 0.21)], "Solid": [(1, 0.41), (1, 0.4)]}
 
 def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     measured = measurements_from_arrays(HEATED_PLATE)
-    schedule = Schedule.parallel(("Fluid", "Solid"))
-    free = recommend(measured, 4, schedule=schedule)
-    failed = FailedSplit({"Solid": 2}, ("003", "004"), ("Solid: --> FOAM FATAL ERROR: in <parallel>",))
-    assert free.split == {"Fluid": 2, "Solid": 2}
-    found = recommend(measured, 4, schedule=schedule, failed=[failed])
+    reason = "Solid: --> FOAM FATAL ERROR: in <parallel>"
+    failed = FailedSplit({"Solid": 2}, ("003", "004"), (reason,))
+    free = recommend(measured, 4)
+    assert free.split == free.alternatives["equal"].split == {"Fluid": 2, "Solid": 2}
+    present = recommend(measured, 4, failed=[failed], present=free.split)
     # Not 1 + 3 either: nothing is known about more than 2 of Solid.
-    assert found.split == {"Fluid": 3, "Solid": 1}
-    assert "failed-near" not in {warning.code for warning in found.warnings}
-    beyond = dataclasses.replace(found, split={"Fluid": 1, "Solid": 3})
-    (near,) = (warning.values for warning in remarks(beyond, []) if warning.code == "failed-near")
-    assert near == {"participant": "Solid", "layout": "2 ranks", "runs": "2 runs", "side": "more", "chosen": 3}
-    assert free.split == free.alternatives["equal"].split
+    assert present.split == {"Fluid": 3, "Solid": 1}
+    further = dataclasses.replace(present, split={"Fluid": 1, "Solid": 3})
+    near = [[entry.values for entry in remarks(one, []) if entry.code == "failed-near"] for one in (present, further)]
+    values = {"participant": "Solid", "layout": "2 ranks", "runs": "2 runs", "side": "more", "chosen": 3}
+    assert near == [[], [values]]
     # The equal split failed: what is compared is the nearest to it that may be.
-    assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}
-    present = recommend(measured, 4, schedule=schedule, failed=[failed], present={"Fluid": 2, "Solid": 2})
-    assert set(present.alternatives) == {"equal"}
+    assert {kind: other.meant for kind, other in present.alternatives.items()} == {"equal": free.split}
     assert "The present split is not compared: its runs failed." in map(str, present.warnings)
-    assert found.to_dict()["failed_splits"] == [
-        {
-            "ranks": {"Solid": 2},
-            "runs": ["003", "004"],
-            "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"],
-            "versions": {},
-        }
-    ]
-    console().print(rendered(screen_blocks(found, {name: name for name in found.split}, verbose=True)))
-    page = page_html(build_page(Evidence(found)))
-    for text in (capsys.readouterr().out, page):
-        for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):
-            assert said in text.replace("\xa0", " ")
+    stated = {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": [reason], "versions": {}}
+    assert present.to_dict()["failed_splits"] == [stated]
+    console().print(rendered(screen_blocks(present, {name: name for name in present.split}, verbose=True)))
+    page = page_html(build_page(Evidence(present))).replace("\xa0", " ")
+    for text in (capsys.readouterr().out.replace("\xa0", " "), page):
+        assert all(w in text for w in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"))
     # One split alone, and every split.
-    again = recommend(measured, 4, schedule=schedule, failed=[{"Fluid": 2, "Solid": 2}])
-    assert again.split != {"Fluid": 2, "Solid": 2}
+    again = recommend(measured, 4, failed=[free.split])
+    assert again.split != free.split
     assert 1 in again.split.values()
-    assert not any(near.split == {"Fluid": 2, "Solid": 2} for near in (again.plan.near if again.plan else ()))
 
 
 def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
     design = CalibrationDesign(["A", "B"], 12, maximum_runs=6)
-    free = None
     while (split := design.ask()) is not None:
         design.tell(split, {"A": 6 / split["A"], "B": 6 / split["B"]})
-        free = design.recommendation().split
-    assert free == {"A": 6, "B": 6}
+    assert design.recommendation().split == {"A": 6, "B": 6}
     design.skip({"B": 6})
     design.skip({"A": 5, "B": 7})
     assert design.recommendation().split in ({"A": 7, "B": 5}, {"A": 6, "B": 5})

@@ -157,7 +157,7 @@ def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: p
     write_case(tmp_path)
     command = "python -m precice_lb run stand-in-solver config.json"
     path = changed(write_study(tmp_path), ("python solver.py Left", command))
-    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver, nor a program of that name"):
+    with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
         read_study(path)
     script = tmp_path / "bin" / "stand-in-solver"
     script.parent.mkdir()

@@ -40,7 +40,6 @@ def test_commands_copies_splits_and_core_hours(tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "study-campaign").exists()
     assert "nothing is started" in text
     assert f"each run works on a copy of {case}: 3 files, 3.0 MB" in text
-    assert "Left 1 to 4 ranks, Right 1 to 2 ranks" in text
     assert "run 1 of at most 3: Left 2, Right 2 ranks (the even split, since nothing is measured yet)" in text
     for name in ("Left", "Right"):
         assert re.search(rf"^  {name}: \S*mpiexec .*-n 2 \S+ solver.py {name}$", text, re.MULTILINE)

@@ -49,7 +49,7 @@ def test_it_is_never_tried_with_more_ranks_again(tmp_path: Path) -> None:
     assert len({run.split["Left"] for run in others}) > 1
     # What the campaign is recommended from knows it, too, and so does a campaign that goes on.
     assert result.asked is not None
-    assert result.asked.maximum_ranks() == {"Right": 1}
+    assert result.asked.demands().maximum == {"Right": 1}
     result.require_runs(read_study(path))
     again = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert all(run.split["Right"] == 1 for run in again.runs[1:])

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign.launchers.local import TemplateLauncher
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
-from precice_lb.campaign.launchers.template import TemplateLauncher
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.prepare import prepare_in, task_of, tasks_of, tokens_of
 from precice_lb.campaign.read import study_from

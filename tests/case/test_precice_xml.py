@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import string
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.case import parse_configuration, patch_configuration, read_configuration
-from precice_lb.case.config import ConvergenceMeasure, Exchange
+from precice_lb.case.config import ConvergenceMeasure, Data, Mesh, ReceivedMesh
 from precice_lb.case.elements import parse, text_of
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.store.schema import case_fingerprint
@@ -22,42 +23,32 @@ FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read
 def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "precice-config.xml"
     path.write_text(FULL)
-    c = read_configuration(path)
-    assert c.path == path
-    assert c.text == FULL
-    assert (c.data["Force"].is_vector, c.data["Force"].waveform_degree, c.data["Force"].line) == (True, 3, 6)
-    assert (c.data["Pressure"].is_vector, c.data["Pressure"].waveform_degree) == (False, 1)
-    assert c.meshes["Inner-Mesh"].data == ("Force", "Pressure")
-    assert c.meshes["Outer-Mesh"].dimensions == 3
-    inner, outer = c.participants["Inner"], c.participants["Outer"]
-    assert inner.provides == ("Inner-Mesh",)
-    received = inner.receives[0]
-    assert (received.name, received.provider) == ("Outer-Mesh", "Outer")
-    assert (received.safety_factor, received.geometric_filter, received.api_access) == (0.25, "no-filter", True)
-    assert (outer.receives[0].safety_factor, outer.receives[0].geometric_filter) == (0.5, "on-secondary-ranks")
-    assert outer.receives[0].api_access
-    assert inner.reads == (("Inner-Mesh", "Pressure"),)
-    assert inner.writes == (("Inner-Mesh", "Force"),)
-    mapping = inner.mappings[0]
-    assert (mapping.kind, mapping.direction, mapping.constraint) == ("rbf-pum-direct", "read", "consistent")
-    assert (mapping.source, mapping.target) == ("Outer-Mesh", "Inner-Mesh")
-    assert (outer.mappings[0].source, outer.mappings[0].target) == (None, "Inner-Mesh")
-    m2n = c.m2ns[0]
-    assert (m2n.kind, m2n.acceptor, m2n.connector) == ("sockets", "Inner", "Outer")
-    assert (m2n.exchange_directory, m2n.use_two_level_initialization) == (".", True)
-    s = c.coupling_schemes[0]
-    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), "Outer")
-    assert s.is_implicit
-    assert s.is_serial
-    assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
-    assert s.acceleration == "IQN-ILS"
-    assert s.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
-    assert s.window_size_from_first
-    assert math.isnan(s.time_window_size)
-    assert s.exchanges[0] == Exchange("Force", "Inner-Mesh", "Inner", "Outer", True, False, s.line + 5)
+    case = read_configuration(path)
+    assert (case.path, case.text) == (path, FULL)
+    assert case.data == {"Force": Data("Force", True, 3, 6), "Pressure": Data("Pressure", False, 1, 9)}
+    assert case.meshes["Inner-Mesh"] == Mesh("Inner-Mesh", 3, ("Force", "Pressure"))
+    inner, outer = case.participants["Inner"], case.participants["Outer"]
+    assert (inner.provides, inner.reads, inner.writes) == (
+        ("Inner-Mesh",), (("Inner-Mesh", "Pressure"),), (("Inner-Mesh", "Force"),)
+    )  # fmt: skip
+    line = inner.receives[0].line
+    assert inner.receives == (ReceivedMesh("Outer-Mesh", "Outer", 0.25, "no-filter", True, line),)
+    (received,) = outer.receives
+    assert received == ReceivedMesh("Inner-Mesh", "Inner", 0.5, "on-secondary-ranks", True, received.line)
+    described = [dataclasses.astuple(mapping)[:5] for who in (inner, outer) for mapping in who.mappings]
+    assert described[0] == ("rbf-pum-direct", "read", "consistent", "Outer-Mesh", "Inner-Mesh")
+    assert described[1][3:] == (None, "Inner-Mesh")
+    assert dataclasses.astuple(case.m2ns[0])[:5] == ("sockets", "Inner", "Outer", ".", True)
+    (one,) = case.coupling_schemes
     # Implicit schemes exchange substeps unless told otherwise.
-    assert s.exchanges[1].substeps
-    assert not s.exchanges[1].initialize
+    assert [(e.data, e.source, e.initialize, e.substeps) for e in one.exchanges] == [
+        ("Force", "Inner", True, False), ("Pressure", "Outer", False, True)
+    ]  # fmt: skip
+    assert (one.kind, one.participants, one.controller) == ("serial-implicit", ("Inner", "Outer"), "Outer")
+    assert (one.is_implicit, one.is_serial, one.window_size_from_first) == (True, True, True)
+    assert (one.max_time, one.max_time_windows, one.max_iterations) == (1.0, None, 40)
+    assert one.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
+    assert (one.acceleration, math.isnan(one.time_window_size)) == ("IQN-ILS", True)
 
 
 def test_convergence_measures_are_named_as_in_the_log() -> None:
@@ -68,9 +59,6 @@ def test_convergence_measures_are_named_as_in_the_log() -> None:
     measures = parse_configuration(FULL.replace(tag, several)).coupling_schemes[0].measures
     assert [each.header for each in measures] == [f"Res{name}(Inner-Mesh:Pressure)" for name in kinds.values()]
     assert [each.limit for each in measures] == [1e-5, 1e-5, 1e-5, 0.5]
-    for wrong, words in ((tag.replace("Inner-Mesh", "Mesh"), "mesh"), (tag.replace("Pressure", "Force2"), "data")):
-        with pytest.raises(ConfigurationError, match=words):
-            parse_configuration(FULL.replace(tag, wrong))
 
 
 def test_elements_keep_tag_line_attributes_and_position() -> None:
@@ -127,8 +115,6 @@ REFUSED = [
     ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
     ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
     ('from="Outer" safety', 'from="Inner" safety', 'participant that provides mesh "Outer-Mesh"'),
-    ('from="Outer-Mesh" to="Inner-Mesh" con', 'from="" to="" con', "found neither"),
-    ('connector="Outer"', 'connector="Inner"', "two participants"),
     ('connector="Outer"', 'connector="Nobody"', "known are Inner, Outer"),
     (
         '<max-time value="1" />',
@@ -137,11 +123,9 @@ REFUSED = [
     ),
     ('<time-window-size method="first-participant" />', "", "expected <time-window-size>"),
     ('<max-iterations value="40" />', '<max-iterations value="0" />', "at least 1"),
-    ('mesh="Inner-Mesh" from="Outer" to="Inner" />', 'mesh="Inner-Mesh" from="Inner" to="Inner" />', "two different"),
     ('data="Force" mesh="Inner-Mesh" from', 'data="Force" mesh="Outer-Mesh" from', 'found "Force"; known are Pressure'),
     ('acceptor="Inner" ', "", 'an attribute "acceptor"'),
     ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
-    ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
     ("serial-implicit", "serial-implicid", r'did you mean "coupling-scheme:serial-implicit"\?'),
     ("serial-implicit", "parallel-implicit", r":32: .*in <time-window-size>, found \"method\"; remove"),
     (
@@ -160,13 +144,6 @@ REFUSED = [
         "<acceleration:constant><relaxation value='1'/></acceleration:constant><acceleration:IQN-ILS>",
         "one <acceleration:…> .* found a second; remove",
     ),
-    (
-        '<provide-mesh name="Inner-Mesh" />',
-        '<provide-mesh name="Inner-Mesh" />' * 2,
-        'once .*"Inner-Mesh" twice; remove',
-    ),
-    ('limit="1e-5"', 'limit="2"', 'above 0 and at most 1 as "limit"'),
-    ('<max-iterations value="40" />', '<max-iterations value="4" /><min-iterations value="5" />', "found 5 and 4"),
     ('<max-time value="1" />', '<max-time value="inf" />', r'a number as "value" in <max-time>, found "inf"'),
 ]
 
@@ -227,12 +204,12 @@ def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path
     assert case_fingerprint(configuration.text) == case_fingerprint(text)
 
 
-def test_entities_of_its_own_are_refused_where_they_are_used() -> None:
+def test_entities_of_its_own_are_refused() -> None:
     declared = FULL.replace("<precice-conf", '<!DOCTYPE x [<!ENTITY name "Force">]>\n<precice-conf', 1)
-    assert parse_configuration(declared).data.keys() == parse_configuration(FULL).data.keys()
-    for used in (declared.replace('name="Force"', 'name="&name;"', 1), declared.replace("</mesh>", "&name;</mesh>", 1)):
-        with pytest.raises(ConfigurationError, match=r"expected no entities but .* found &name;; write its"):
-            parse_configuration(used)
+    with pytest.raises(ConfigurationError, match=r":3: expected no entities but .* of &name;; write its"):
+        parse_configuration(declared.replace('name="Force"', 'name="&name;"', 1))
+    with pytest.raises(ConfigurationError, match="undefined entity"):
+        parse_configuration(FULL.replace('name="Force"', 'name="&name;"', 1))
 
 
 @pytest.mark.parametrize(
@@ -267,22 +244,15 @@ def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
     assert len(elements) == len(re.findall("<[a-z]", text))
 
 
-@pytest.mark.parametrize(
-    ("kind", "second", "times", "message"),
-    [
-        ("explicit", "C", 1, "expected an <m2n:…> between A and C in <coupling-scheme:serial-explicit>, found none"),
-        ("implicit", "B", 1, "expected a convergence measure or <max-iterations> in"),
-        ("explicit", "B", 2, "expected every <exchange> once"),
-    ],
-)
-def test_a_scheme_lacks_or_repeats_something(kind: str, second: str, times: int, message: str) -> None:
-    scheme = f"coupling-scheme:serial-{kind}"
-    body = '<max-time value="1" /><time-window-size value="1" />'
-    exchange = f'<exchange data="Force" mesh="A-Mesh" from="A" to="{second}" />' * times
-    with pytest.raises(ConfigurationError, match=re.escape(message)):
-        parse_configuration(
-            _three(f'<{scheme}><participants first="A" second="{second}" />{body}{exchange}</{scheme}>')
-        )
+def test_who_talks_has_an_m2n() -> None:
+    scheme = (
+        '<coupling-scheme:serial-explicit><participants first="A" second="C" /><max-time value="1" />'
+        '<time-window-size value="1" /><exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
+        "</coupling-scheme:serial-explicit>"
+    )
+    message = "expected an <m2n:…> between A and C in <coupling-scheme:serial-explicit>, found none; add it"
+    with pytest.raises(ConfigurationError, match=message):
+        parse_configuration(_three(scheme))
 
 
 def test_patch_changes_nothing_else(tmp_path: Path) -> None:

@@ -57,9 +57,13 @@ def test_keys_of_a_study_are_named_and_ignored(
 def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path)
-    for key, instead in (("gpus = 4", "say machine.nodes, cores_per_node"), ("threads = 2", "say participants.NAME.t")):
-        with pytest.raises(StudyError, match=rf"machine\.{key.split()[0]}: this key was retired; {instead}"):
-            read_study(path, [f"machine.{key}"])
+    for key, instead in (
+        ("machine.gpus = 4", "say machine.nodes, cores_per_node"),
+        ("machine.threads = 2", "say participants.NAME.t"),
+        ("runs.level = 0.9", r"recommend_split\("),
+    ):
+        with pytest.raises(StudyError, match=rf"{key.split()[0]}: this key was retired; {instead}"):
+            read_study(path, [key])
 
 
 def stored(directory: Path, **more: object) -> Path:
@@ -116,7 +120,7 @@ def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: py
     assert state is not None
     assert state.asked is not None
     assert (state.asked.total, state.asked.runs.learner) == (4, None)
-    assert state.asked.minimum_ranks() == {"A": 2}
+    assert state.asked.demands().minimum == {"A": 2}
     assert state.asked.demands().multiple == dict.fromkeys("ABC", 2)
     read = {one.name: str(one.layouts) for one in state.asked.participants}
     assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}

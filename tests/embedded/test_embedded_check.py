@@ -11,7 +11,7 @@ from embedded_helpers import write_configuration
 
 from precice_lb.case import parse_configuration
 from precice_lb.embedded import Participant
-from precice_lb.embedded.allowed import check_supported
+from precice_lb.embedded.assemble import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 
 EXPLICIT = ("parallel-explicit", "A", "B", "Heat:A>B Force:B>A")

@@ -29,7 +29,7 @@ from tutorial_runs import lay_out, run
 from precice_lb.case import Configuration, parse_configuration, read_configuration
 from precice_lb.case.elements import Element
 from precice_lb.cli import main
-from precice_lb.embedded.allowed import check_supported
+from precice_lb.embedded.assemble import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess import config
 from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, obstacles, patch_guess, routes

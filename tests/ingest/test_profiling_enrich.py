@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from profiling_helpers import DATA, later, with_header
 from record_helpers import configuration
 from store_helpers import metadata
 
 from precice_lb.case.coupling import roles_of
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
-from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.ingest.profiling.find import profiled_case
 from precice_lb.store.columns import ADVANCES, INITIALIZE
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
-DATA = Path(__file__).parents[1] / "data" / "profiling"
 MORE_NS = 3000
 
 
@@ -31,7 +30,7 @@ def folder_of(directory: Path) -> Path:
 
 
 def record(
-    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), told_ns: int = -1, **more: Any
+    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), waited_ns: int = -1, **more: Any
 ) -> RankFile:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
     header = profile.header
@@ -45,7 +44,7 @@ def record(
     if len(profile.initialize):
         times = profile.initialize[0]
         begin = zero + 1000 * times["begin_us"] - MORE_NS
-        row = (begin, 1000 * times["initialize_us"] + 2 * MORE_NS, -1, -1)
+        row = (begin, 1000 * times["call_us"] + 2 * MORE_NS, -1, -1)
         writer.append(initialize=np.array([row], dtype=INITIALIZE.dtype))
     calls = profile.calls[rows]
     advances = np.zeros(len(calls), dtype=ADVANCES.dtype)
@@ -53,9 +52,9 @@ def record(
     advances["iteration"] = 1
     advances["window_complete"] = True
     advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
-    advances["advance_ns"] = 1000 * calls["advance_us"] + 2 * MORE_NS
+    advances["advance_ns"] = 1000 * calls["call_us"] + 2 * MORE_NS
     advances["solve_ns"] = 1000 * calls["solve_us"]
-    advances["mapping_ns"] = advances["wait_ns"] = told_ns
+    advances["mapping_ns"] = advances["wait_ns"] = waited_ns
     writer.append(advances)
     writer.close(finished=True, ended_unix_ns=started + 10**9)
     return read_store(writer.path)
@@ -69,6 +68,8 @@ def joined(store: RankFile) -> RankFile:
 def sample(directory: Path, run: str = "fundamental", name: str = "A-0-1") -> Profile:
     path = folder_of(directory) / f"{name}.txt"
     shutil.copy(DATA / run / f"{name}.txt", path)
+    # Of another size: it does not disturb.
+    (folder_of(directory) / f"{name[0]}-0-4.txt").write_text("not this one")
     return read_profile(path)
 
 
@@ -95,16 +96,9 @@ def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path
     profile = sample(tmp_path)
     assert "timing_source" in joined(record(tmp_path, profile, backend="embedded")).metadata
     # The embedded backend of before told the recorder itself.
-    earlier = record(tmp_path, profile, backend="embedded", told_ns=5)
+    earlier = record(tmp_path, profile, backend="embedded", waited_ns=5)
     before = record(tmp_path, profile, timing_source="precice-profiling all")
     assert enrich([earlier, before]) == [earlier, before]
-
-
-def test_files_of_another_size_and_the_json_format_do_not_disturb(tmp_path: Path) -> None:
-    profile = sample(tmp_path)
-    (folder_of(tmp_path) / "A-0-4.txt").write_text("not this one")
-    (folder_of(tmp_path) / "A-0-1.json").write_text("damaged")
-    assert "timing_problem" not in joined(record(tmp_path, profile)).metadata
 
 
 def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> None:
@@ -134,16 +128,16 @@ def test_calls_that_are_not_within_the_recorded_ones_are_of_another_run(tmp_path
     for late_ns, is_joined in ((20_000, True), (200_000, False)):
         advances = store.advances.copy()
         advances["begin_ns"][1] += late_ns
-        found = joined(store.having(advances=advances)).metadata
-        assert ("timing_source" in found) == is_joined
-        assert ("others" in found.get("timing_problem", "")) != is_joined
+        data = joined(store.having(advances=advances)).metadata
+        assert ("timing_source" in data) == is_joined
+        assert ("others" in data.get("timing_problem", "")) != is_joined
 
 
 def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     text = (DATA / "fundamental" / "precice-config.xml").read_text()
     off = text.replace("<log>", '<profiling mode="off"/><log>')
-    stores = {name: record(tmp_path, profile, configuration=each) for name, each in (("on", text), ("off", off))}
+    stores = {name: record(tmp_path, profile, configuration=config) for name, config in (("on", text), ("off", off))}
     path = profile.header.path
     content = path.read_text()
     path.unlink()
@@ -174,10 +168,7 @@ def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, a
     (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
     if again:
         # Another run is where the first one was.
-        head, rest = (DATA / "fundamental" / "A-0-1.txt").read_text().split("\n", 1)
-        later = str(profile.header.unix_us + 3_600_000_000)
-        text = json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest
-        (folder_of(work) / "A-0-1.txt").write_text(text)
+        with_header(DATA / "fundamental" / "A-0-1.txt", later(3600), folder_of(work) / "A-0-1.txt")
     (path,) = (tmp_path / "elsewhere").rglob("*.h5")
     store = joined(read_store(path))
     assert "timing_problem" not in store.metadata
@@ -196,7 +187,7 @@ def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: P
 def test_no_remedy_is_what_is_already_set(flush: str) -> None:
     attribute = f' flush-every="{flush}"' if flush else ""
     text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    case = ProfiledCase.of(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    case = profiled_case(text.replace("<log>", f"<profiling{attribute}/><log>"))
     other = f'or set <profiling flush-every="13"/>, found "{flush or 50}" (1 to 12 lose the first records)'
     expected = 'found flush-every="13"' if flush == "13" else other
     assert case.flush_remedy == f"record more time windows, {expected}"
@@ -230,50 +221,53 @@ def test_ranks_off_the_interface_receive_nothing(tmp_path: Path) -> None:
         assert joined(record(tmp_path, profile, configuration=text)).metadata["receives_data"] is receives
 
 
-def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
-    on, off = {"A-Mesh": 3}, {"A-Mesh": 0}
+ON, OFF = 3, 0
+NONE_TO_A, NONE_TO_B = ((f'to="{name}"/>', f'to="{name}" substeps="false"/>') for name in "AB")
+FIRST = ('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
 
-    def receives(kind: str, participant: str, sizes: dict[str, int], *changes: tuple[str, str]) -> bool | None:
-        text = configuration(kind)
-        for old, new in changes:
-            assert old in text
-            text = text.replace(old, new)
-        return roles_of(text).receives_data(participant, sizes)
 
-    assert receives("parallel-explicit", "A", on) is True
-    assert receives("parallel-explicit", "A", off) is False
-    assert receives("parallel-explicit", "B", {"B-Mesh": 0}) is False
-    # Convergence is told to all ranks of the first participant; the times of substeps to all that receive data.
-    none_to_a, none_to_b = ((f'to="{name}"/>', f'to="{name}" substeps="false"/>') for name in "AB")
-    assert receives("parallel-implicit", "A", off, none_to_a) is True
-    assert receives("parallel-implicit", "B", {"B-Mesh": 0}) is True
-    assert receives("parallel-implicit", "B", {"B-Mesh": 0}, none_to_b) is False
-    first = ('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
-    assert receives("serial-explicit", "B", {"B-Mesh": 0}, first) is True
-    assert receives("serial-explicit", "A", off, first) is False
-    substeps = ('from="B" to="A"/>', 'from="B" to="A" substeps="true"/>')
-    assert receives("parallel-explicit", "A", off, substeps) is True
-    nothing = ('    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>', "")
-    assert receives("parallel-explicit", "A", on, nothing) is False
-    assert receives("parallel-explicit", "A", {}) is None
-    assert receives("parallel-explicit", "C", on) is None
-    assert roles_of("<broken").receives_data("A", on) is None
+@pytest.mark.parametrize(
+    ("kind", "name", "vertices", "change", "receives"),
+    [
+        ("parallel-explicit", "A", ON, None, True),
+        ("parallel-explicit", "A", OFF, None, False),
+        ("parallel-explicit", "B", OFF, None, False),
+        # Convergence is told to all ranks of the first participant; the times of substeps to all that receive data.
+        ("parallel-implicit", "A", OFF, NONE_TO_A, True),
+        ("parallel-implicit", "B", OFF, None, True),
+        ("parallel-implicit", "B", OFF, NONE_TO_B, False),
+        ("serial-explicit", "B", OFF, FIRST, True),
+        ("serial-explicit", "A", OFF, FIRST, False),
+        ("parallel-explicit", "A", OFF, ('from="B" to="A"/>', 'from="B" to="A" substeps="true"/>'), True),
+        ("parallel-explicit", "A", ON, ('<exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>', ""), False),
+        ("parallel-explicit", "A", None, None, None),
+        ("parallel-explicit", "C", ON, None, None),
+        ("broken", "A", ON, None, None),
+    ],
+)
+def test_who_receives_data_follows_from_scheme_and_mesh_sizes(
+    kind: str, name: str, vertices: int | None, change: tuple[str, str] | None, receives: bool | None
+) -> None:
+    text = "<broken" if kind == "broken" else configuration(kind)
+    if change is not None:
+        assert change[0] in text
+        text = text.replace(*change)
+    sizes = {} if vertices is None else {f"{name}-Mesh": vertices}
+    assert roles_of(text).receives_data(name, sizes) is receives
 
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:
     text = configuration("serial-explicit")
-    assert ProfiledCase.of(text).waits("B") == ("wait_us",)
+    assert profiled_case(text).waits("B") == ("wait_us",)
     first = text.replace('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
-    assert ProfiledCase.of(first).waits("B") == ("wait_us", "steering_us")
-    assert ProfiledCase.of(first).waits("A") == ("wait_us",)
+    assert profiled_case(first).waits("B") == ("wait_us", "steering_us")
+    assert profiled_case(first).waits("A") == ("wait_us",)
     synchronised = text.replace("<log ", '<profiling synchronize="true"/><log ')
-    assert ProfiledCase.of(synchronised).waits("A") == ("wait_us", "send_us")
+    assert profiled_case(synchronised).waits("A") == ("wait_us", "send_us")
 
 
 def test_a_header_that_names_another_rank_is_refused(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     store = record(tmp_path, profile)
-    head, rest = profile.header.path.read_text().split("\n", 1)
-    meta = json.loads(head) | {"name": "B"}
-    profile.header.path.write_text(json.dumps(meta) + "\n" + rest)
+    with_header(profile.header.path, lambda _: {"name": "B"})
     assert "another rank" in joined(store).metadata["timing_problem"]

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, case, imported
-from record_helpers import environment
+from profiling_helpers import DATA, case, imported, later, with_header
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
+from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
-from precice_lb.ingest.profiling.tables import read_iterations_log
+from precice_lb.ingest.profiling.tables import IterationsTail
 from precice_lb.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]
-
-
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("profiling_import", ROOT / "benchmarks" / "profiling_import.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
@@ -46,7 +27,7 @@ def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
     assert sorted(stores) == ["A-0", "B-0"]
     for name, store in stores.items():
         profile = read_profile(source / "precice-profiling" / f"{name}-1.txt")
-        iterations = read_iterations_log(source / f"precice-{name[0]}-iterations.log")
+        iterations = IterationsTail(source / f"precice-{name[0]}-iterations.log").read()
         rows = store.advances
         ends = rows[rows["window_complete"]]
         np.testing.assert_array_equal(ends["iteration"], iterations)
@@ -103,12 +84,8 @@ def test_participants_in_folders_of_their_own_find_the_configuration_above(tmp_p
 def test_runs_on_another_number_of_ranks_and_older_ranks_are_left_out(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-parallel")
     folder = source / "precice-profiling"
-    head, rest = (folder / "A-0-2.txt").read_text().split("\n", 1)
-    meta = json.loads(head)
-    hour_ago = str(int(meta["unix_us"]) - 3_600_000_000)
-    (folder / "A-0-1.txt").write_text(json.dumps(meta | {"size": 1, "unix_us": hour_ago}) + "\n" + rest)
-    head, rest = (folder / "A-1-2.txt").read_text().split("\n", 1)
-    (folder / "A-1-2.txt").write_text(json.dumps(json.loads(head) | {"unix_us": hour_ago}) + "\n" + rest)
+    with_header(folder / "A-0-2.txt", lambda head: {"size": 1, **later(-3600)(head)}, folder / "A-0-1.txt")
+    with_header(folder / "A-1-2.txt", later(-3600))
     (folder / "A-9-2.txt").write_text("")
     (folder / "B-7-2.txt").write_text((folder / "B-0-2.txt").read_text())
     result = import_profiling([source], tmp_path / "store")
@@ -123,9 +100,7 @@ def test_importing_twice_is_refused_but_a_new_run_is_a_new_attempt(tmp_path: Pat
     with pytest.raises(DataError, match="imported before"):
         import_profiling([source], tmp_path / "store")
     for path in (source / "precice-profiling").iterdir():
-        head, rest = path.read_text().split("\n", 1)
-        later = str(int(json.loads(head)["unix_us"]) + 60_000_000)
-        path.write_text(json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest)
+        with_header(path, later(60))
     result = import_profiling([source], tmp_path / "store")
     assert [read_store(path).metadata["attempt"] for path in result.stores] == [2, 2]
 
@@ -196,18 +171,6 @@ def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> 
     assert list((tmp_path / "store").rglob("*.h5")) == []
 
 
-def test_what_other_processes_had_written_goes_with_a_damaged_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = case(tmp_path / "run", "fundamental")
-    path = source / "precice-profiling" / "A-0-1.txt"
-    path.write_text(path.read_text().splitlines(keepends=True)[0] + "B1:2\nB1;3\n")
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    with pytest.raises(DataError, match="found 'B1;3'"):
-        import_profiling([source], tmp_path / "store", processes=2)
-    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
-
-
 def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "fundamental")
     with pytest.raises(DataError, match="found nothing there"):
@@ -215,8 +178,6 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="found none"):
         import_profiling([tmp_path / "empty"], tmp_path / "store")
-    with pytest.raises(DataError, match="at least 1, found 0"):
-        import_profiling([source], tmp_path / "store", processes=0)
     with pytest.raises(DataError, match="none that can be read"):
         import_profiling([source], tmp_path / "store", configuration=tmp_path / "nowhere.xml")
     other = tmp_path / "other.xml"
@@ -250,68 +211,24 @@ def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
         ("TimeWindow TotalIterations Iterations Convergence\n 1 4 4 1\n 2 6 2", [4]),
         ("TimeWindow TotalIterations Iterations Convergence", []),
         ("", []),
+        ("\n", "an iterations log of preCICE with the columns TimeWindow, Iterations, found none"),
+        ("hello\n", "an iterations log of preCICE with the columns TimeWindow, Iterations, found hello"),
+        ("TimeWindow Iterations\n 1 3\n 3 2\n", "an iterations log of preCICE with iterations of each window after 1, "
+         "found others"),
+        ("TimeWindow Iterations\n 1 x\n", "2 numbers, found '1 x'"),
     ],
-)
-def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, text: str, expected: list[int]) -> None:
+)  # fmt: skip
+def test_the_iterations_log_is_read_up_to_its_last_whole_line(
+    tmp_path: Path, text: str, expected: list[int] | str
+) -> None:
     path = tmp_path / "precice-A-iterations.log"
     path.write_text(text)
-    assert read_iterations_log(path).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\n",
-        "hello\n",
-        "TimeWindow Iterations\n 1 3\n 3 2\n",
-        "TimeWindow Iterations\n 1 x\n",
-        "TimeWindow Iterations\n 1 0\n",
-    ],
-)
-def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "precice-A-iterations.log"
-    path.write_text(text)
-    with pytest.raises(DataError, match="expected"):
-        read_iterations_log(path)
-
-
-def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = benchmark().write_run(tmp_path, mebibytes=4.0, files=4)
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    result = import_profiling([folder], tmp_path / "store", processes=2)
-    for path, header in zip(result.stores, find_profiles([folder])[0], strict=True):
-        profile = read_profile(header.path)
-        rows = read_store(path).advances
-        assert len(rows) == profile.totals["advance"][0] > 5000
-        assert rows["wait_ns"].sum() == 1000 * profile.totals["advance/advanceCoupling/waitAndReceiveData"][1]
-        last = profile.totals["solver.advance"][1] - profile.calls["solve_us"].sum()
-        assert rows["solve_ns"].sum() == 1000 * (profile.totals["solver.advance"][1] - last)
-
-
-def test_an_interrupt_ends_an_import_by_several_processes_and_leaves_no_store(tmp_path: Path) -> None:
-    folder = benchmark().write_run(tmp_path, mebibytes=24.0, files=12)
-    program = (
-        "import sys\nfrom precice_lb.ingest.profiling import importer\nimporter._SMALL = 0\n"
-        "importer.import_profiling([sys.argv[1]], sys.argv[2], processes=2)\n"
-    )
-    # As a terminal does it, the interrupt goes to all of them.
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), str(tmp_path / "store")],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    try:
-        while process.poll() is None and not list(tmp_path.glob("store/*/*.h5")):
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert b"KeyboardInterrupt" in errors
-    assert process.returncode != 0
-    assert not list(tmp_path.glob("store/*/*"))
+    if isinstance(expected, list):
+        assert IterationsTail(path).read().tolist() == expected
+        return
+    with pytest.raises(DataError, match="expected") as caught:
+        IterationsTail(path).read()
+    assert str(caught.value).endswith(f": expected {expected}")
 
 
 def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,15 +40,15 @@ def test_profiling_files_and_databases_are_summed_up_as_they_are(
 ) -> None:
     source = (case if kind == "files" else database)(tmp_path / "run", "all-implicit")
     before = sorted(tmp_path.rglob("*"))
-    found = summaries(capsys, "--per-rank", source, "--warmup", 1)
+    runs = summaries(capsys, "--per-rank", source, "--warmup", 1)
     assert sorted(tmp_path.rglob("*")) == before
     import_profiling([case(tmp_path / "again", "all-implicit")], tmp_path / "store")
     expected = summaries(capsys, "--per-rank", tmp_path / "store", "--warmup", 1)
-    for part in (part for run in (*found, *expected) for part in run["participants"].values()):
+    for part in (part for run in (*runs, *expected) for part in run["participants"].values()):
         # Which files it was.
         assert part.pop("timing_source").startswith("precice-profiling")
-    assert found == expected
-    part = found[0]["participants"]["A"]
+    assert runs == expected
+    part = runs[0]["participants"]["A"]
     assert part["sections_per_rank"]["assembly"] == [pytest.approx(part["sections"]["assembly"]["mean_seconds"])]
     assert 0 < part["sections"]["assembly"]["share"] <= part["solve"]["share"]
 
@@ -66,8 +66,8 @@ def test_the_directory_is_the_current_one_by_default(
 
 def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import_profiling([case(tmp_path / "one", "all-implicit")], tmp_path / "store")
-    found = summaries(capsys, "--per-rank", tmp_path / "store", case(tmp_path / "two", "fundamental"))
-    assert [sorted(run["participants"]) for run in found] == [["A", "B"], ["A", "B"]]
+    runs = summaries(capsys, "--per-rank", tmp_path / "store", case(tmp_path / "two", "fundamental"))
+    assert [sorted(run["participants"]) for run in runs] == [["A", "B"], ["A", "B"]]
 
 
 def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,12 +75,12 @@ def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest
     import_profiling([source], source / "stores")
     folder = source / "precice-profiling"
     began = read_profile(folder / "A-0-1.txt").header.unix_us * 1e-6
-    for after, told in ((3600.0, False), (-3600.0, True)):
+    for after, is_named in ((3600.0, False), (-3600.0, True)):
         for store in find_stores([source]):
             os.utime(store, (began + after, began + after))
         assert main(["summary", str(source)]) == 0
-        said = capsys.readouterr().err
-        assert (f"of a later run than its stores; to see that run: precice-lb summary {folder}\n" in said) is told
+        errors = capsys.readouterr().err
+        assert (f"of a later run than its stores; to see that run: precice-lb summary {folder}\n" in errors) is is_named
     assert main(["summary", str(folder)]) == 0
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import case, imported, report, summaries
+from profiling_helpers import case, imported, report, summaries, to_json
 from report_helpers import refused
 
 from precice_lb.cli import main
@@ -33,36 +32,20 @@ def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[l
     return runs, " ".join(capsys.readouterr().out.split())
 
 
-def write_json(path: Path, name: str, spans: list[tuple[str, int, int, list[Any]]], **meta: str) -> Path:
-    """Write a file as preCICE 3.0 and 3.1 do: events by name, begin, end, and those inside."""
-    names: dict[str, int] = {}
-    events: list[str] = []
-
-    def add(label: str, begin: int, end: int, inside: list[Any]) -> None:
-        if label not in names:
-            names[label] = len(names)
-            events.append(f'{{"et":"n","en":"{label}","eid":{names[label]}}}')
-        events.append(f'{{"et":"b","eid":{names[label]},"ts":{begin}}}')
-        for span in inside:
-            add(*span)
-        events.append(f'{{"et":"e","eid":{names[label]},"ts":{end}}}')
-
-    for span in spans:
-        add(*span)
-    head = {"name": name, "rank": "0", "size": "1", "unix_us": "1795624547362416", "tinit": "", **meta}
+def write_json(path: Path, inside: dict[str, tuple[int, int]], calls: int, **meta: str) -> Path:
+    """Write a file of B as preCICE 3.0 and 3.1 do in mode ``all``, where names say also what they lie in."""
+    names = ["solver.advance", "advance", "finalize", *(f"advance/{name}" for name in inside)]
+    lines = [f"N{number}:{name}" for number, name in enumerate(names)]
+    for begin in range(1000, 1000 * (calls + 1), 1000):
+        lines += [f"B0:{begin - 900}", f"E0:{begin}", f"B1:{begin}"]
+        for number, (first, last) in enumerate(inside.values(), 3):
+            lines += [f"B{number}:{begin + first}", f"E{number}:{begin + last}"]
+        lines.append(f"E1:{begin + 90}")
+    lines += [f"B2:{1000 * calls + 200}", f"E2:{1000 * calls + 300}"]
+    head = {"name": "B", "rank": "0", "size": "1", "unix_us": "1795624547362416", "tinit": "", **meta}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('{\n  "meta":' + json.dumps(head) + ',\n  "events":[\n  ' + ",".join(events) + "]}")
+    path.write_text(to_json("\n".join([json.dumps(head), *lines])))
     return path
-
-
-def spans_of_all(calls: int, inside: list[tuple[str, int, int, list[Any]]]) -> list[tuple[str, int, int, list[Any]]]:
-    """Events of mode ``all`` of preCICE 3.1, whose names say also what they lie in."""
-    found: list[tuple[str, int, int, list[Any]]] = [("initialize", 0, 10, [("initialize/preprocess.M", 1, 2, [])])]
-    for call in range(calls):
-        begin = 1000 * (call + 1)
-        within = [(f"advance/{label}", begin + first, begin + last, more) for label, first, last, more in inside]
-        found += [("solver.advance", begin - 900, begin, []), ("advance", begin, begin + 90, within)]
-    return [*found, ("finalize", 1000 * calls + 200, 1000 * calls + 300, [])]
 
 
 def test_files_of_precice_3_1_have_windows_solve_and_advance_but_no_waits(
@@ -81,33 +64,19 @@ def test_files_of_precice_3_1_have_windows_solve_and_advance_but_no_waits(
     assert "record more" not in text
 
 
-def test_mode_all_of_precice_3_1_tells_waits_where_nothing_but_data_is_waited_for(tmp_path: Path) -> None:
-    inside = [("map.nn.mapData.FromMToN", 1, 6, []), ("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
-    (tmp_path / "precice-config.xml").write_text(EXPLICIT)
-    write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
-    import_profiling([tmp_path], tmp_path / "store")
-    store = imported(tmp_path / "store")["B-0"]
-    assert store.advances["window"].tolist() == [1, 2, 3, 4]
-    assert set(store.advances["wait_ns"]) == {40_000}
-    assert set(store.advances["mapping_ns"]) == {5_000}
-    assert store.names("sections") == ("advance/m2n.receiveData", "advance/m2n.sendData")
-    # What the participant waits in is told once.
-    assert set(store.rows("sections")["name"]) == {1}
-
-
-def test_mode_all_of_precice_3_1_tells_no_waits_where_convergence_is_waited_for(tmp_path: Path) -> None:
-    inside = [("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
-    text = EXPLICIT.replace("serial-explicit", "parallel-implicit").replace(
-        "<max-time-w", '<max-iterations value="2"/><max-time-w'
-    )
+@pytest.mark.parametrize("scheme", ["serial-explicit", "parallel-implicit"])
+def test_mode_all_of_precice_3_1_tells_no_waits_either(tmp_path: Path, scheme: str) -> None:
+    inside = {"map.nn.mapData.FromMToN": (1, 6), "m2n.receiveData": (10, 50), "m2n.sendData": (60, 65)}
+    iterations = '<max-iterations value="2"/>' if "implicit" in scheme else ""
+    text = EXPLICIT.replace("serial-explicit", scheme).replace("<max-time-w", f"{iterations}<max-time-w")
     (tmp_path / "precice-config.xml").write_text(text)
-    write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
+    write_json(tmp_path / "precice-profiling" / "B-0-1.json", inside, 4, mode="all")
     notes = import_profiling([tmp_path], tmp_path / "store").notes
     assert any("B: waits are not in these files" in note for note in notes)
     store = imported(tmp_path / "store")["B-0"]
-    assert set(store.advances["wait_ns"]) == {NOT_MEASURED}
-    # Without a measure of convergence the configuration says how many iterations a window has.
-    assert store.advances["window"].tolist() == [1, 1, 2, 2]
+    assert store.advances["window"].tolist() == [1, 2, 3, 4]
+    assert set(store.advances["wait_ns"]) == set(store.advances["mapping_ns"]) == {NOT_MEASURED}
+    assert store.names("sections") == ("advance/m2n.receiveData", "advance/m2n.sendData")
 
 
 def test_calls_that_are_no_multiple_of_the_windows_are_compared_with_nothing(
@@ -132,25 +101,14 @@ def test_a_section_that_precice_ends_twice_lasts_until_its_last_end(
     assert run["participants"]["Shell"]["sections"]["step"]["mean_seconds"] == pytest.approx(0.0501, abs=1e-4)
 
 
-@pytest.mark.parametrize("json_format", [False, True])
-def test_the_last_end_counts_at_every_depth(tmp_path: Path, *, json_format: bool) -> None:
+def test_the_last_end_counts_at_every_depth(tmp_path: Path) -> None:
     """A vector of running events that grows from 1 to 2 to 4 ends those that it moves."""
-    text = "B5:0 B1:10 B2:20 E1:20 B3:30 E1:30 E2:30 E3:40 E2:50 E1:60 E5:70 B6:70 E6:80"
-    records = text.split(" ")
-    if json_format:
-        names = {1: "a", 2: "b", 3: "c", 5: "solver.advance", 6: "advance"}
-        events = [f'{{"et":"n","en":"{name}","eid":{number}}}' for number, name in names.items()]
-        for kind, number, time in (re.fullmatch(r"(.)(\d):(\d+)", record).groups() for record in records):  # type: ignore[union-attr]
-            events.append(f'{{"et":"{kind.lower()}","eid":{number},"ts":{time}}}')
-        path = tmp_path / "A-0-1.json"
-        head = '{\n"meta":{"name":"A","rank":"0","size":"1","unix_us":"5","mode":"all"},\n"events":['
-        path.write_text(head + ",".join(events))
-    else:
-        path = tmp_path / "A-0-1.txt"
-        head = '{"name":"A","rank":0,"size":1,"unix_us":"5","mode":"all","compression":false,"file_version":2}\n'
-        path.write_text(
-            head + "N1:a\nN2:b\nN3:c\nN5:solver.advance\nN6:advance\n" + "".join(f"{record}\n" for record in records)
-        )
+    head = '{"name":"A","rank":0,"size":1,"unix_us":"5","mode":"all","compression":false,"file_version":2}'
+    records = "B5:0 B1:10 B2:20 E1:20 B3:30 E1:30 E2:30 E3:40 E2:50 E1:60 E5:70 B6:70 E6:80"
+    path = tmp_path / "A-0-1.txt"
+    path.write_text(
+        "\n".join([head, "N1:a", "N2:b", "N3:c", "N5:solver.advance", "N6:advance", records.replace(" ", "\n"), ""])
+    )
     totals = read_profile(path).totals
     assert totals["solver.advance/a"] == (1, 50)
     assert totals["solver.advance/a/b"] == (1, 30)
@@ -205,8 +163,7 @@ def test_a_configuration_above_that_is_of_another_case_is_passed_over(
 
 
 def test_files_from_before_the_mode_was_in_them_are_read(tmp_path: Path) -> None:
-    path = write_json(tmp_path / "A-0-1.json", "A", spans_of_all(3, [("m2n.sendData", 1, 5, [])]))
-    profile = read_profile(path)
+    profile = read_profile(write_json(tmp_path / "B-0-1.json", {"m2n.sendData": (1, 5)}, 3))
     assert profile.header.mode == "unknown"
     np.testing.assert_array_equal(profile.calls["exchanges"], [1, 1, 1])
 

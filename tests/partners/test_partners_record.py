@@ -100,8 +100,8 @@ def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backen
         assert mesh.points("")[:, 0].tolist() == [*x[::2], *x[1::2]]
     report = partners_report(configuration, meshes)
     # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
-    assert [len(found.level_1) for found in report.links] == [4, 4]
-    assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
+    assert [len(result.level_1) for result in report.links] == [4, 4]
+    assert [result.level_2.tolist() for result in report.links if result.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
     with pytest.raises(DataError, match=r"without PRECICE_LB_MESHES=0$"):
         read_store_meshes([tmp_path / "without" / "precice-lb-store"])
 
@@ -138,9 +138,9 @@ def test_boxes_are_kept_by_default_and_give_level_1(
 ) -> None:
     _run(start, {"Left": 3, "Right": 2})
     configuration, meshes, regions = read_store_meshes([tmp_path / "store"])
-    (found,) = partners_report(configuration, meshes, regions).links
-    assert found.level_2 is None
-    assert len(found.level_1) > 0
+    (result,) = partners_report(configuration, meshes, regions).links
+    assert result.level_2 is None
+    assert len(result.level_1) > 0
     assert meshes["Hot"].counts.tolist() == [3, 0, 3]
     with pytest.raises(DataError, match="PRECICE_LB_MESHES=coordinates"):
         partners_report(configuration, meshes, ranks={"Left": 6})
@@ -228,14 +228,6 @@ def test_what_cannot_be_understood_is_one_warning_and_the_times_are_recorded(
     assert len(group[0].rows("meshes")) == 0
 
 
-def test_coordinates_that_are_no_numbers_are_refused_when_read(start: Any, tmp_path: Path) -> None:
-    participant = start("Left", 0, 1)
-    participant.set_mesh_vertices("Hot", [[0.0, np.nan]])
-    participant.initialize()
-    with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
-        read_store_meshes([tmp_path / "store"])
-
-
 def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:
     participant = start("Left", 0, 1)
     participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
@@ -250,10 +242,15 @@ def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:
         gc.enable()
 
 
-def test_a_missing_rank_is_one_error(start: Any, tmp_path: Path) -> None:
+def test_what_is_missing_or_no_number_is_one_error_when_read(start: Any, tmp_path: Path) -> None:
     _run(start, {"Left": 2, "Right": 1})
     next((tmp_path / "store").rglob("Left-1-2.h5")).unlink()
     with pytest.raises(DataError, match="none of rank 1"):
+        read_store_meshes([tmp_path / "store"])
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[0.0, np.nan]])
+    participant.initialize()
+    with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
         read_store_meshes([tmp_path / "store"])
 
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from report_helpers import refused
 
-from precice_lb.case import Configuration, read_configuration
+from precice_lb.case import read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
@@ -26,8 +26,8 @@ from precice_lb.partners import (
     read_exports,
 )
 from precice_lb.partners.analysis import start_up
-from precice_lb.partners.meshes import bisection, refined, repartition
-from precice_lb.partners.report import advise, reason
+from precice_lb.partners.meshes import bisection, repartition
+from precice_lb.partners.report import advise
 from precice_lb.partners.view import write_partners
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml"
@@ -78,66 +78,61 @@ def case(tmp_path: Path, meshes: dict[str, PartitionedMesh]) -> Path:
     return tmp_path
 
 
-def _configuration(case: Path) -> Configuration:
-    return read_configuration(case / "precice-config.xml")
-
-
 def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    found = read_exports([case / "exports"], _configuration(case))
+    result = read_exports([case / "exports"], read_configuration(case / "precice-config.xml"))
     for name, mesh in meshes.items():
-        assert np.array_equal(found[name].counts, mesh.counts)
-        assert np.allclose(found[name].points(""), mesh.points(""), rtol=1e-5)
+        assert np.array_equal(result[name].counts, mesh.counts)
+        assert np.allclose(result[name].points(""), mesh.points(""), rtol=1e-5)
 
 
 def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    report = partners_report(_configuration(case), meshes)
-    (found,) = report.links
-    assert np.array_equal(found.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
-    assert found.level_2 is not None
-    assert found.vertices is not None
-    assert {tuple(pair) for pair in found.level_2.tolist()} <= {tuple(pair) for pair in found.level_1.tolist()}
-    assert found.empty_pairs == len(found.level_1) - len(found.level_2) > 0
+    report = partners_report(read_configuration(case / "precice-config.xml"), meshes)
+    (result,) = report.links
+    assert np.array_equal(result.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
+    assert result.level_2 is not None
+    assert result.vertices is not None
+    assert {tuple(pair) for pair in result.level_2.tolist()} <= {tuple(pair) for pair in result.level_1.tolist()}
+    assert result.empty_pairs == len(result.level_1) - len(result.level_2) > 0
     # Three components of eight bytes; one message per pair of the configured, one-level initialisation.
-    assert found.pair_bytes is not None
-    assert found.pair_bytes.sum() == 24 * found.vertices.sum()
-    assert found.messages_per_window == len(found.level_2)
-    assert found.partners(0).sum() == found.partners(1).sum() == len(found.level_1)
+    assert result.pair_bytes is not None
+    assert result.pair_bytes.sum() == 24 * result.vertices.sum()
+    assert result.messages_per_window == len(result.level_2)
+    assert result.partners(0).sum() == result.partners(1).sum() == len(result.level_1)
     # With the smallest safety factor that is enough, every rank keeps what it kept.
-    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{found.needed_factor * 1.0001}"/>')
+    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{result.needed_factor * 1.0001}"/>')
     (case / "tight.xml").write_text(text)
     (tight,) = partners_report(read_configuration(case / "tight.xml"), meshes).links
-    assert len(tight.level_1) < len(found.level_1)
-    assert np.array_equal(tight.level_2, found.level_2)
-    assert np.array_equal(tight.vertices, found.vertices)
+    assert len(tight.level_1) < len(result.level_1)
+    assert np.array_equal(tight.level_2, result.level_2)
+    assert np.array_equal(tight.vertices, result.vertices)
 
 
 def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, strips=True)
     solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, strips=True)
     empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
-    report = partners_report(_configuration(case), {"Fluid-Mesh": fluid, "Solid-Mesh": empty})
+    report = partners_report(
+        read_configuration(case / "precice-config.xml"), {"Fluid-Mesh": fluid, "Solid-Mesh": empty}
+    )
     text = "\n".join(report.advice)
     assert "safety-factor 0.05 instead of 0.5" in text
     assert "compact partitions" in text
     assert "10 of 210 ranks of Solid hold nothing" in text
     assert "two-level" not in text
-    (found,) = report.links
-    slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
-    cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
+    (result,) = report.links
+    slow = dataclasses.replace(result.cost[False], seconds=100 * result.cost[True].seconds)
+    cheaper = dataclasses.replace(result, cost={**result.cost, False: slow})
     assert "switch two-level initialisation on" in advise((cheaper,), report.meshes)[0]
     # Two levels are for one receiver only.
-    two = dataclasses.replace(found, link=dataclasses.replace(found.link, two_level=True))
+    two = dataclasses.replace(result, link=dataclasses.replace(result.link, two_level=True))
     advised = advise((two, two), report.meshes)
-    assert sum("preCICE refuses it for a mesh with several receivers" in each for each in advised) == 2
-    # There the surface is flat.
-    assert "a long thin box" in reason(report.links[0], 1, 0)
-    assert reason(report.links[0], 1, 205) == "an empty rank meets every empty rank"
+    assert sum("preCICE refuses it for a mesh with several receivers" in text for text in advised) == 2
 
 
 def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
     solid = meshes["Solid-Mesh"]
     apart = make_mesh("Solid-Mesh", "Solid", np.add(solid.points(""), [9, 0, 0]), solid.rank_of, 5)
-    report = partners_report(_configuration(case), {**meshes, "Solid-Mesh": apart})
+    report = partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Solid-Mesh": apart})
     assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
     assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
 
@@ -152,19 +147,12 @@ def test_parts_are_even_and_empty_ranks_keep_their_share() -> None:
     assert (repartition(mesh, 8).counts > 0).sum() == 4
 
 
-def test_new_points_stay_on_the_surface() -> None:
-    points = refined(surface(5, 40), 5000)
-    assert len(points) == 5000
-    off = points[:, 2] - 0.2 * np.sin(4 * points[:, 0]) * np.cos(3 * points[:, 1])
-    assert np.abs(off).max() < 5e-3
-
-
-def test_a_forecast_from_a_coarse_run_is_near_a_fine_partition() -> None:
-    coarse = [partitioned("M", "A", 1, 60, 9), partitioned("N", "B", 2, 60, 4)]
-    fine = [partitioned("M", "A", 3, 200, 150), partitioned("N", "B", 4, 200, 50)]
-    guess = [repartition(mesh, ranks, vertices=40_000) for mesh, ranks in zip(coarse, (150, 50), strict=True)]
+def test_a_forecast_from_few_ranks_is_near_a_partition_for_many() -> None:
+    few = [partitioned("M", "A", 1, 200, 9), partitioned("N", "B", 2, 200, 4)]
+    many = [partitioned("M", "A", 3, 200, 150), partitioned("N", "B", 4, 200, 50)]
+    guess = [repartition(mesh, ranks) for mesh, ranks in zip(few, (150, 50), strict=True)]
     for side in (0, 1):
-        partners = [np.bincount(connected_ranks(pair[0].boxes, pair[1].boxes)[:, side]) for pair in (fine, guess)]
+        partners = [np.bincount(connected_ranks(pair[0].boxes, pair[1].boxes)[:, side]) for pair in (many, guess)]
         assert partners[1].mean() == pytest.approx(partners[0].mean(), rel=0.1)
         assert partners[1].max() == pytest.approx(partners[0].max(), rel=0.25)
 
@@ -173,12 +161,14 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
     assert main([*arguments, "--output", str(case / "out")]) == 0
     capsys.readouterr()
-    assert main([*arguments, "--format", "json", "--ranks", "Fluid=30,Solid=8"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["ranks"] == {"Fluid": 30, "Solid": 8}
-    assert told["forecast"]["partitions"] == {"Fluid-Mesh": "bisection", "Solid-Mesh": "bisection"}
+    options = ["--ranks", "Fluid=30,Solid=8", "--constants", "vertex=1e-6,file=7"]
+    assert main([*arguments, "--format", "json", *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["cost_model"]["vertex"], document["cost_model"]["file"]) == (1e-6, 7.0)
+    assert document["ranks"] == {"Fluid": 30, "Solid": 8}
+    assert document["forecast"]["partitions"] == {"Fluid-Mesh": "bisection", "Solid-Mesh": "bisection"}
     # What was measured is cut into strips.
-    assert 0 < told["forecast"]["mean_error"] < 0.05
+    assert 0 < document["forecast"]["mean_error"] < 0.05
     written = json.loads((case / "out" / "partners.json").read_text())
     with h5py.File(case / "out" / "partners.h5") as file:
         level_2 = file["0/level_2"]
@@ -186,18 +176,6 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
         assert level_2["data"][:].sum() * 24 == written["links"][0]["bytes_per_window"]
         assert tuple(level_2.attrs["shape"]) == (12, 5)
     assert (case / "out" / "partners-Fluid-Mesh-Solid-pairs.svg").stat().st_size > 5000
-
-
-def test_stated_constants_are_warned_of(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
-    assert main(command) == 0
-    assert "rest on stated constants" in " ".join(capsys.readouterr().out.split())
-    assert main([*command, "--format", "json"]) == 0
-    assert "--constants" in json.loads(capsys.readouterr().out)["cost_model_warning"]
-    assert main([*command, "--constants", "vertex=1e-6,file=7", "--format", "json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["cost_model_warning"] is None
-    assert (report["cost_model"]["vertex"], report["cost_model"]["file"]) == (1e-6, 7.0)
 
 
 def test_large_unfiltered_meshes_are_not_followed_through_one_level(
@@ -208,9 +186,9 @@ def test_large_unfiltered_meshes_are_not_followed_through_one_level(
     (followed,) = partners_report(read_configuration(case / "open.xml"), meshes).links
     monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
     report = partners_report(read_configuration(case / "open.xml"), meshes)
-    (found,) = report.links
-    assert found.one_level is None
-    assert np.array_equal(found.level_2, followed.level_2)
+    (result,) = report.links
+    assert result.one_level is None
+    assert np.array_equal(result.level_2, followed.level_2)
     written = write_partners(report, case / "open")
     with h5py.File(next(path for path in written if path.suffix == ".h5")) as file:
         assert set(file["0"]) == {"level_1", "level_2"}
@@ -234,8 +212,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
         case, capsys, "--ranks", "Fluid=2", "--partition", partition
     )
     assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
-    assert "one of the participants cores, latency" in _refused(case, capsys, "--constants", "speed=1")
-    assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
+    assert "one of the participants latency, file" in _refused(case, capsys, "--constants", "speed=1")
     file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
     kept = file.read_text()
     file.write_text(kept.replace("\n0.", "\nnan;", 1))
@@ -259,7 +236,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
 def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
     other = partitioned("Other", "Fluid", 1, 10, 3, strips=True)
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
-        partners_report(_configuration(case), {**meshes, "Other": other})
+        partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Other": other})
 
 
 def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) -> None:
@@ -274,32 +251,28 @@ def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) ->
     assert "two-level.xml:12); change the ranks, or switch use-two-level-initialization off" in report.advice[0]
     assert not any("of Fluid, found" in text for text in report.advice)
     (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
-    assert not any("two-level" in text for text in partners_report(_configuration(tmp_path), meshes).advice)
+    assert not any(
+        "two-level" in text
+        for text in partners_report(read_configuration(tmp_path / "precice-config.xml"), meshes).advice
+    )
 
 
 def test_a_model_counts_steps_vertices_and_files_as_stated() -> None:
-    ones = CostModel(latency=1.0, turn=100.0, file=0.0, vertex=0.0, copy=0.0)
-    case: dict[str, Any] = {
-        "ranks": (4, 8), "vertices": (1000, 600), "most_own": 300, "partners": 3, "received": 2000,
-        "most_received": 500, "kept": 1200,
-    }  # fmt: skip
-    one, two = (start_up(ones, two_level=levels, cores=4, **case) for levels in (False, True))
-    # Twelve ranks on four cores wait for two others on their core, eight of the receiver for one.
-    assert one.parts["connect primary ranks"] == 4 * (1 + 2 * 100)
-    assert one.parts["settle owners"] == 8 * (1 + 100)
-    assert one.parts["broadcast distributions"] == 12 * (1 + 2 * 100)
+    case: dict[str, Any] = {"ranks": (4, 8), "vertices": 1000, "most_own": 300, "partners": 3, "most_received": 500}
+    model = CostModel(latency=1.0, file=10.0, vertex=0.1, copy=0.01)
+    one, two = (start_up(model, two_level=levels, kept=1200, **case) for levels in (False, True))
+    both = {"connect primary ranks": 4.0, "set up own vertices": 30.0, "settle owners": 8.0}
+    assert one.parts == pytest.approx(
+        {
+            **both,
+            "connect": 110.0,
+            "gather and send the mesh": 200.0,
+            "broadcast the mesh": 10.0,
+            "broadcast distributions": 22.0 + 12.0,
+        }
+    )
+    assert two.parts == pytest.approx({**both, "connect": 80.0, "exchange pieces": 5.0})
+    assert (one.seconds, two.seconds) == (pytest.approx(396.0), pytest.approx(127.0))
     assert one.primary_bytes == one.rank_bytes == 1000 * 72 + 2200 * 4
-    assert two.seconds == one.seconds - one.parts["broadcast distributions"]
-    assert two.rank_bytes == 4 * ones.box_bytes + 500 * ones.vertex_bytes
-    assert two.primary_bytes == two.rank_bytes + 8 * ones.box_bytes
-    vertices = CostModel(latency=0.0, turn=0.0, file=10.0, vertex=1.0, copy=0.1)
-    one, two = (start_up(vertices, two_level=levels, cores=4, **case) for levels in (False, True))
-    assert one.parts["set up own vertices"] == two.parts["set up own vertices"] == 1600 / 4
-    assert one.parts["gather and send the mesh"] == 2000
-    assert one.parts["broadcast the mesh"] == pytest.approx(0.1 * 1000 * 2)
-    assert one.parts["broadcast distributions"] == pytest.approx(0.1 * 2200 * 3)
-    assert two.parts["exchange pieces"] == pytest.approx(0.1 * 500)
-    assert (one.parts["connect"], two.parts["connect"]) == (110, 80)
-    # With a core for every rank nobody waits for a turn, and the rank with most vertices decides.
-    assert start_up(ones, two_level=False, **case).seconds == 4 + 8 + 12
-    assert start_up(vertices, two_level=False, **case).parts["set up own vertices"] == 300
+    assert two.rank_bytes == 4 * model.box_bytes + 500 * model.vertex_bytes
+    assert two.primary_bytes == two.rank_bytes + 8 * model.box_bytes

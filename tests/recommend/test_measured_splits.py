@@ -103,7 +103,7 @@ def test_no_run_is_advised_where_the_design_stopped_as_the_answer_is_stable() ->
     stopped = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        design = CalibrationDesign(["A", "B"], 32, seed=seed, target_regret=0.0)
+        design = CalibrationDesign(["A", "B"], 32, seed=seed)
         for _ in range(8):
             split = design.ask()
             if split is None:
@@ -113,5 +113,5 @@ def test_no_run_is_advised_where_the_design_stopped_as_the_answer_is_stable() ->
         if "stable" not in design.reason:
             continue
         stopped.append(seed)
-        assert not next_runs(design.recommendation(), 0.0).is_worth_it
+        assert not next_runs(design.recommendation()).is_worth_it
     assert stopped

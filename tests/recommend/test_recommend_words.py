@@ -96,12 +96,12 @@ def test_a_case_says_what_a_study_does() -> None:
         {
             "machine": {"nodes": 4, "cores_per_node": 16},
             "participants": {"Fluid": {"multiple": 4, "maximum_ranks": 40}, "Solid": {"degrees_of_freedom": 10.0}},
-            "runs": {"level": 0.5, "learner": {"name": "pmnf", "n_terms": 1}},
+            "runs": {"learner": {"name": "pmnf", "n_terms": 1}},
         }
     )
     found = recommend_split(DATA, case=case)
     words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}, "maximum_ranks": {"Fluid": 40}, "within": 0.05}
-    same = recommend_split(DATA, **words, level=0.5, learner="pmnf", learner_parameters={"n_terms": 1})
+    same = recommend_split(DATA, **words, learner="pmnf", learner_parameters={"n_terms": 1})
     assert found.measurements.degrees_of_freedom == {"Solid": 10.0}
     values, expected = found.to_dict(), same.to_dict()
     for one in (values, expected):

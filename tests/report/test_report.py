@@ -18,10 +18,9 @@ from rich.cells import cell_len
 
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.blocks import listed, seconds_unit, short_names
-from precice_lb.report.charts import CHARTS
+from precice_lb.report.charts import CHARTS, figure_svg
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, rendered, write_recommendation
-from precice_lb.report.style import figure_svg
 from precice_lb.schedule import Schedule
 from precice_lb.text import json_text, visible
 

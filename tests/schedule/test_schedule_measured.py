@@ -14,7 +14,7 @@ from conftest import FULL_COUNTS
 from schedule_cases import CASES, MIXED, Case, run_on_emulated_clock, run_sleepers
 
 from precice_lb.case import parse_configuration
-from precice_lb.embedded.allowed import check_supported
+from precice_lb.embedded.assemble import check_supported
 from precice_lb.exceptions import UnsupportedConfigurationError
 from precice_lb.schedule import replay_residuals
 

@@ -34,9 +34,9 @@ from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
+from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after

@@ -6,15 +6,13 @@ Which time window and coupling iteration a call of ``advance`` belongs to, preCI
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
+from precice_lb.ingest.profiling.find import ProfiledCase, profiled_case
 from precice_lb.ingest.profiling.tables import DatabaseEvents
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
@@ -39,40 +37,31 @@ def count_windows(
     return window + 1, number - starts[window] + 1, ends & done
 
 
-_COUNTED = ("mapping_us", "wait_us", "send_us", "steering_us")
-CALL_DTYPE = np.dtype(
-    [(name, "<i8") for name in ("begin_us", "advance_us", "solve_us", "jit_us", *_COUNTED, "sync_us", "exchanges")]
-)
-"""One row per ``advance`` that ended: when it began on the file's clock; its duration; ``solver.advance`` since the
-call before; just-in-time mapping within that; mapping within ``advance``; ``waitAndReceiveData`` and
-``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events, where a time window size is
-received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
-
-INITIALIZE_CALLS_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "initialize_us", *_COUNTED)])
-"""The same of ``initialize``."""
+_COUNTED = ("solve_us", "jit_us", "mapping_us", "wait_us", "send_us", "steering_us", "sync_us", "exchanges")
+CALL_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "call_us", *_COUNTED)])
+"""One row per ``advance`` or ``initialize`` that ended: when it began on the file's clock; its duration;
+``solver.advance`` since the call before; just-in-time mapping within that; mapping within the call;
+``waitAndReceiveData`` and ``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events,
+where a time window size is received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call
+within a time window."""
 
 USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
 """One row per event of the solver or its adapter: its name as a position in `Profile.user_names`, how many calls of
 ``advance`` ended before it, when it began on the file's clock, and its duration with everything in it."""
 
+# Calls, with the event that encloses their coupling.
+_COUPLING = {"advance": "advanceCoupling", "initialize": "initalizeCouplingScheme"}
 _WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
-_SENDS = frozenset({"waitAndSendData"})
-_EXCHANGES = _WAITS | _SENDS | {"sendConvergence"}
-# Since preCICE 3.2 they lie within those, in mode ``all``.
-_M2N = frozenset({"m2n.sendData", "m2n.receiveData"})
+_EXCHANGES = _WAITS | {"waitAndSendData", "sendConvergence"}
 _IMPLICIT = frozenset({"sendConvergence", "receiveConvergence", "accelerate"})
 _SINCE_3_2 = _EXCHANGES | {"advanceCoupling"}
 _JUST_IN_TIME = ("mapAndReadData.", "writeAndMapData.")
-_SYNC = {("advance.sync",), ("solver.advance.sync",)}
 # Where events are the solver's own, and what preCICE itself records there (``ParticipantImpl.cpp``, level API).
 _SOLVER = "solver.advance"
 _OF_PRECICE = re.compile(r"solver\.advance\.sync|((set|get|reset)Mesh\w*|(map|read|write)\w*Data)\..*")
 
 
-WAITS_UNKNOWN = (
-    "waits are not in these files: preCICE records them since 3.2; use that, or, where no scheme is implicit, "
-    '<profiling mode="all"/>'
-)
+WAITS_UNKNOWN = "waits are not in these files: preCICE records them since 3.2; use that"
 """What to say of files that do not tell waits."""
 
 
@@ -97,26 +86,25 @@ class Profile:
         ``last_us``, the last time in the file.
     calls : ndarray of CALL_DTYPE
         One row per ``advance``, of those that nobody has taken away.
-    initialize : ndarray of INITIALIZE_CALLS_DTYPE
+    initialize : ndarray of CALL_DTYPE
         One row; none if the file ends before it does.
     """
 
     def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
-        self.header, self._case = header, case or ProfiledCase.of("")
+        self.header, self._case = header, case or profiled_case("")
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
-        self.calls = np.zeros(0, dtype=CALL_DTYPE)
-        self.initialize = np.zeros(0, dtype=INITIALIZE_CALLS_DTYPE)
-        # How often the event of each path ended, and its microseconds.
-        self._totals = np.zeros((2, 0), dtype=np.int64)
-        self._advance = _Accounts("advance", CALL_DTYPE)
-        self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
-        # Names of the solver's own events, and of preCICE's that say what ``advance`` spends; their rows; the number of
-        # the name by place in the nesting, -1 for what is none of these events; and calls that ended so far.
+        self.calls = self.initialize = np.zeros(0, dtype=CALL_DTYPE)
+        # Of each place in the nesting: how often its event ended, its microseconds, what it counts in each column of
+        # calls, and which name of the solver's events, or of preCICE's that say what ``advance`` spends; -1 for none.
+        self._totals = np.zeros((0, 2), dtype=np.int64)
+        self._weights = np.zeros((0, len(_COUNTED)), dtype=np.int64)
+        self._numbers = np.zeros(0, dtype=np.int64)
         self._keeps_user_events = user_events
         self._names: dict[str, int] = {}
         self._user: list[Rows] = []
-        self._numbers = np.zeros(0, dtype=np.int32)
+        # Sums of the call that has not ended, and calls of ``advance`` that have.
+        self._pending = np.zeros(1, dtype=CALL_DTYPE)
         self._ended = 0
 
     def read(self) -> Profile:
@@ -135,16 +123,7 @@ class Profile:
         blocks = [self.calls]
         try:
             for events in self.events:
-                self._total(events)
-                if not len(self.initialize):
-                    self.initialize = self._initialize.take(events, self.events.paths)[0][:1]
-                rows, calls = self._advance.take(events, self.events.paths)
-                if self._keeps_user_events:
-                    self._take_user_events(events, self._ended + calls)
-                self._ended += len(rows)
-                blocks.append(rows)
-                if not self.tells_windows:
-                    blocks[-1]["exchanges"] = 1
+                blocks.append(self._take(events))
         finally:
             self.calls = np.concatenate(blocks)
         return self
@@ -153,11 +132,9 @@ class Profile:
     def totals(self) -> dict[str, tuple[int, int]]:
         """How often each event ended and its microseconds, by names from the outermost inwards, joined by ``/``."""
         source = self.events
-        totals = {
-            "/".join(path): (int(count), int(total))
-            for path, count, total in zip(source.paths, *self._totals, strict=False)
-            if count
-        }
+        # A place may be known before its first event has ended.
+        known = zip(source.paths, self._totals.tolist(), strict=False)
+        totals = {"/".join(path): (count, total) for path, (count, total) in known if count}
         if source.global_begin_us is not None and source.global_end_us is not None:
             totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
         return totals
@@ -183,11 +160,6 @@ class Profile:
         return len(self.events.paths) == 1 or any(path[-1] in _SINCE_3_2 for path in self.events.paths[1:])
 
     @property
-    def tells_windows(self) -> bool:
-        """Whether the file says which calls end an iteration, and mapping; up to preCICE 3.1 in mode ``all`` only."""
-        return self.tells_waits or any(path[0] == "advance" and path[-1] in _M2N for path in self.events.paths[1:])
-
-    @property
     def is_implicit(self) -> bool | None:
         """Whether the participant iterates within a time window, by its events; None where these do not tell."""
         if any(path.rpartition("/")[2] in _IMPLICIT for path in self.totals):
@@ -195,17 +167,26 @@ class Profile:
         return False if self.tells_waits else None
 
     @property
-    def waits(self) -> tuple[str, ...]:
-        """Columns of calls that the participant waits in; none where the file does not tell how long it waits."""
-        name = self.header.participant
-        known = self.tells_waits or (self.tells_windows and self._case.roles.waits_for_data_alone(name))
-        return self._case.waits(name) if known else ()
-
-    @property
     def receiving(self) -> dict[str, bool]:
         """What the store's metadata say of whether the rank waits for its partners' data."""
         receives = self._case.roles.receives_data(self.header.participant, self.mesh_sizes)
         return {} if receives is None else {"receives_data": receives}
+
+    def take(self, count: int) -> Rows:
+        """Take the first calls away.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        ndarray, shape (count,)
+            Rows of `calls`.
+        """
+        taken, self.calls = self.calls[:count], self.calls[count:]
+        return taken
 
     def require_calls(self) -> None:
         """Refuse a file without calls of ``advance``.
@@ -234,10 +215,25 @@ class Profile:
         ndarray, shape (n,)
             Nanoseconds.
         """
-        if not self.waits:
+        if not self.tells_waits:
             return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
-        total: Integers = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
-        return total
+        waits = [rows[column] for column in self._case.waits(self.header.participant)]
+        return 1000 * np.sum(waits, axis=0, dtype=np.int64)
+
+    def mapped_ns(self, rows: Rows) -> Integers:
+        """Sum up the mapping of calls; mapping that the solver asks for just in time is mapping, too.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n,)
+            Of `calls` or `initialize`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Nanoseconds.
+        """
+        return 1000 * (rows["mapping_us"] + rows["jit_us"]) if self.tells_waits else np.full(len(rows), NOT_MEASURED)
 
     def advance_rows(self, calls: Rows, iterations: Integers | None, before: int = 0) -> Rows:
         """Make rows of ``advance`` of a store.
@@ -260,11 +256,10 @@ class Profile:
             calls["exchanges"], iterations, before
         )
         rows["begin_ns"] = calls["begin_us"] * 1000
-        # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
+        # Barriers are part of the call they belong to.
         rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
-        rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
-        rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if self.tells_windows else NOT_MEASURED
-        rows["wait_ns"] = self.waited_ns(calls)
+        rows["advance_ns"] = (calls["call_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
+        rows["mapping_ns"], rows["wait_ns"] = self.mapped_ns(calls), self.waited_ns(calls)
         rows["computed_dt"] = np.nan
         return rows
 
@@ -276,15 +271,13 @@ class Profile:
         ndarray, shape (n,)
         """
         rows = INITIALIZE.blank(len(self.initialize))
-        for name in ("begin", "initialize", "mapping"):
-            rows[f"{name}_ns"] = self.initialize[f"{name}_us"] * 1000
+        for name, column in (("begin", "begin_us"), ("initialize", "call_us"), ("mapping", "mapping_us")):
+            rows[f"{name}_ns"] = self.initialize[column] * 1000
         rows["wait_ns"] = self.waited_ns(self.initialize)
         return rows
 
     def section_rows(self, windows: Integers, first: int = 0) -> Rows:
         """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
-
-        Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
 
         Parameters
         ----------
@@ -299,33 +292,55 @@ class Profile:
         """
         user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
         user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
-        if self.waits and not self.tells_waits:
-            counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in self.user_names], dtype=bool)
-            user = user[counts[user["name"]]]
         sections = np.zeros(len(user), dtype=SECTIONS.dtype)
         sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
         sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
         return sections
 
-    def _take_user_events(self, events: Events, calls: Integers) -> None:
-        """Take the events of a block, given how many calls of ``advance`` ended before each."""
-        for path in self.events.paths[len(self._numbers) :]:
-            name = _span_name(path)
-            number = self._names.setdefault(name, len(self._names)) if name else -1
-            self._numbers = np.append(self._numbers, np.int32(number))
-        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
-        mine = mine[np.argsort(events.order[mine])]
-        rows = np.zeros(len(mine), dtype=USER_DTYPE)
-        rows["name"], rows["call"] = self._numbers[events.paths[mine]], calls[mine]
-        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
-        self._user.append(rows)
-
-    def _total(self, events: Events) -> None:
-        size = len(self.events.paths)
-        self._totals = np.pad(self._totals, ((0, 0), (0, size - self._totals.shape[1])))
+    def _take(self, events: Events) -> Rows:
+        """Take the events of a block, and give a row of each ``advance`` that ended in it."""
+        paths = self.events.paths
+        size, new = len(paths), paths[len(self._weights) :]
+        names = [_span_name(path) for path in new]
+        numbers = [self._names.setdefault(name, len(self._names)) if name else -1 for name in names]
+        self._numbers = np.append(self._numbers, np.array(numbers, dtype=np.int64))
+        weights = np.array([_weights(path) for path in new], dtype=np.int64).reshape(-1, len(_COUNTED))
+        self._weights = np.concatenate([self._weights, weights])
+        self._totals = np.pad(self._totals, ((0, len(new)), (0, 0)))
         # Sums of a block stay far below 2^53, so they are exact.
-        for totals, weights in zip(self._totals, (None, events.durations), strict=True):
-            totals += np.bincount(events.paths, weights, size).astype(np.int64)
+        for place, spent in enumerate((None, events.durations)):
+            self._totals[:, place] += np.bincount(events.paths, spent, size).astype(np.int64)
+
+        calls = np.flatnonzero(np.array([len(path) == 1 and path[0] in _COUPLING for path in paths])[events.paths])
+        calls = calls[np.argsort(events.order[calls])]
+        rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
+        rows[:1] = self._pending
+        # Events count in the call that ends next.
+        call = np.searchsorted(events.order[calls], events.order)
+        for column, weights in zip(_COUNTED, self._weights.T, strict=True):
+            which = np.flatnonzero(weights[events.paths])
+            amounts = 1 if column == "exchanges" else events.durations[which]
+            np.add.at(rows[column], call[which], weights[events.paths[which]] * amounts)
+        self._pending = rows[-1:].copy()
+        rows = rows[:-1]
+        rows["begin_us"], rows["call_us"] = events.begins[calls], events.durations[calls]
+        is_advance = np.array([path[:1] == ("advance",) for path in paths])[events.paths[calls]]
+        if not len(self.initialize):
+            self.initialize = rows[~is_advance][:1]
+
+        if self._keeps_user_events:
+            mine = np.flatnonzero(self._numbers[events.paths] >= 0)
+            mine = mine[np.argsort(events.order[mine])]
+            user = np.zeros(len(mine), dtype=USER_DTYPE)
+            user["name"] = self._numbers[events.paths[mine]]
+            user["call"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
+            user["begin_us"], user["duration_us"] = events.begins[mine], events.durations[mine]
+            self._user.append(user)
+        advances: Rows = rows[is_advance]
+        if not self.tells_waits:
+            advances["exchanges"] = 1
+        self._ended += len(advances)
+        return advances
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -354,37 +369,6 @@ def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
     return Profile(header, case, user_events=True).read()
 
 
-class _Accounts:
-    """Sums what events count as by the call, of one name and outermost, that ends next, in rows of one type."""
-
-    def __init__(self, name: str, dtype: np.dtype[np.void]) -> None:
-        self._call = (name,)
-        self._columns = {column: _COUNTS[name][column] for column in (dtype.names or ())[2:]}
-        # What each place in the nesting counts in each column, and the sums of the call that has not ended.
-        self._weights = np.zeros((0, len(self._columns)), dtype=np.int64)
-        self._pending = np.zeros(1, dtype=dtype)
-
-    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> tuple[Rows, Integers]:
-        """Take the events of a block; return one row per call that ended in it, and how many did before each event."""
-        if unknown := paths[len(self._weights) :]:
-            added = [[count(path) for count in self._columns.values()] for path in unknown]
-            self._weights = np.concatenate([self._weights, np.array(added, dtype=np.int64)])
-        is_call = np.array([path == self._call for path in paths])[events.paths]
-        calls = np.flatnonzero(is_call)
-        calls = calls[np.argsort(events.order[calls])]
-        rows = np.zeros(len(calls) + 1, dtype=self._pending.dtype)
-        rows[:1] = self._pending
-        owner = np.searchsorted(events.order[calls], events.order)
-        for column, weights in zip(self._columns, self._weights.T, strict=True):
-            which = np.flatnonzero(weights[events.paths])
-            amounts = 1 if column == "exchanges" else events.durations[which]
-            np.add.at(rows[column], owner[which], weights[events.paths[which]] * amounts)
-        self._pending = rows[-1:].copy()
-        begin, duration = (rows.dtype.names or ())[:2]
-        rows[begin][:-1], rows[duration][:-1] = events.begins[calls], events.durations[calls]
-        return rows[:-1], owner
-
-
 def _span_name(path: tuple[str, ...]) -> str:
     """Name of an event of the solver, or ``advance/`` and one of preCICE's in it; empty for others."""
     if len(path) == 2 and path[0] == _SOLVER:
@@ -395,35 +379,19 @@ def _span_name(path: tuple[str, ...]) -> str:
     return ADVANCE_SPENDS + path[-1]
 
 
-_Count: TypeAlias = Callable[[tuple[str, ...]], int]
-
-
-def _counts(outer: str, coupling: str) -> dict[str, _Count]:
-    """Say what an event within a call counts, by its place in the nesting; ``coupling`` encloses what has no event."""
-
-    def within(names: frozenset[str]) -> _Count:
-        return lambda path: len(path) > 1 and path[0] == outer and path[-1] in names
-
-    return {
-        # Up to preCICE 3.1 in mode ``all`` without an event around it.
-        "mapping_us": lambda path: (
-            path == (outer, "mapping")
-            or (len(path) == 2 and path[0] == outer and path[1].startswith("map.") and not path[1].endswith(".sync"))
-        ),
-        "wait_us": lambda path: within(_WAITS)(path) or path == (outer, "m2n.receiveData"),
-        "send_us": lambda path: within(_SENDS)(path) or path == (outer, "m2n.sendData"),
-        "steering_us": lambda path: (path == (outer, coupling)) - (path[:-1] == (outer, coupling)),
-        "exchanges": lambda path: within(_EXCHANGES)(path) or (len(path) == 2 and within(_M2N)(path)),
+def _weights(path: tuple[str, ...]) -> list[int]:
+    """How often an event counts in each column of calls, by its place in the nesting."""
+    outer, name = (path[0], path[-1]) if path else ("", "")
+    coupling = (outer, _COUPLING.get(outer, ""))
+    is_within = len(path) > 1 and outer in _COUPLING
+    counts = {
+        "solve_us": path == (_SOLVER,),
+        "jit_us": outer == _SOLVER and len(path) > 1 and name.startswith(_JUST_IN_TIME),
+        "mapping_us": is_within and path == (outer, "mapping"),
+        "wait_us": is_within and name in _WAITS,
+        "send_us": is_within and name == "waitAndSendData",
+        "steering_us": (path == coupling) - (path[:-1] == coupling),
+        "sync_us": path in {("advance.sync",), ("solver.advance.sync",)},
+        "exchanges": is_within and name in _EXCHANGES,
     }
-
-
-_COUNTS: dict[str, dict[str, _Count]] = {
-    "advance": {
-        **_counts("advance", "advanceCoupling"),
-        "solve_us": lambda path: path == ("solver.advance",),
-        "jit_us": lambda path: len(path) > 1 and path[0] == "solver.advance" and path[-1].startswith(_JUST_IN_TIME),
-        "sync_us": lambda path: path in _SYNC,
-    },
-    "initialize": _counts("initialize", "initalizeCouplingScheme"),
-}
-"""What events count as, by call and column: microseconds, but in ``exchanges``."""
+    return [int(counts[column]) for column in _COUNTED]

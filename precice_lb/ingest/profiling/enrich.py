@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile
-from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
-from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
+from precice_lb.ingest.profiling.find import (
+    ProfiledCase,
+    ProfiledParticipant,
+    profile_candidates,
+    profiled_case,
+)
 from precice_lb.ingest.profiling.tables import IterationsTail
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, Tables, encode_names
 from precice_lb.store.rank_file import Filler
@@ -45,47 +48,47 @@ def enrich(stores: Sequence[RankFile]) -> list[RankFile]:
         and what to set; ``receives_data`` whether the rank waits for data. Ranks already joined are returned as they
         are, and so are those of the embedded backend of before, which told the recorder itself.
     """
-    return [s if "timing_source" in s.metadata or _tells_waits(s) else _joined(s) for s in stores]
+    return [store if _is_told(store) else _joined(store) for store in stores]
+
+
+def _is_told(store: RankFile) -> bool:
+    """Whether waits are known: the file was joined, or the backend told the recorder, as the embedded one once did."""
+    waits = store.advances["wait_ns"]
+    return "timing_source" in store.metadata or bool(len(waits) and (waits != NOT_MEASURED).all())
 
 
 def _joined(store: RankFile) -> RankFile:
-    case = ProfiledCase.of(store.configuration)
+    case = profiled_case(store.configuration)
     try:
-        advances = store.advances
-        profile = _profile_of(store, case)
+        profile = _profile_of(store, case, user_events=True)
         profile.require_calls()
-        rows, which = _aligned(store, advances, profile)
+        rows, which = _aligned(store, store.advances, profile)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
-    advances = advances.copy()
-    taken = advances[rows] = _filled(advances[rows], profile, profile.calls[which])
-    initialize = store.initialize.copy()
+    advances, initialize = store.advances.copy(), store.initialize.copy()
+    advances[rows] = _filled(advances[rows], profile, profile.calls[which])
     if len(profile.initialize) and len(initialize):
-        if profile.tells_windows:
-            _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
+        _fill(initialize, "mapping_ns", profile.mapped_ns(profile.initialize))
         _fill(initialize, "wait_ns", profile.waited_ns(profile.initialize))
-    metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
-    metadata |= profile.receiving
-    missing = len(advances) - len(taken)
-    if not profile.waits:
+    metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
+    count = rows.stop - rows.start
+    if not profile.tells_waits:
         metadata["timing_problem"] = f"{profile.header.path}: {WAITS_UNKNOWN}"
-    elif missing:
+    elif count < len(advances):
         metadata["timing_problem"] = (
-            f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
+            f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {count}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    sections = profile.section_rows(advances["window"][rows], which.start)
-    of_advance = sections[
-        np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)[sections["name"]]
-    ]
-    known = store.names("sections")
-    of_advance["name"] += len(known)
-    of_advance["begin_ns"] += _zero_of(store, profile)
+    sections, known = profile.section_rows(advances["window"][rows], which.start), store.names("sections")
+    is_spent = np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)
+    sections = sections[is_spent[sections["name"]]]
+    sections["name"] += len(known)
+    sections["begin_ns"] += _zero_of(store, profile)
     return store.having(
         metadata,
         advances=advances,
         initialize=initialize,
-        sections=np.concatenate([store.rows("sections"), of_advance]),
+        sections=np.concatenate([store.rows("sections"), sections]),
         section_names=encode_names("section_names", [*known, *profile.user_names]),
     )
 
@@ -94,8 +97,7 @@ def _filled(rows: Rows, profile: Profile, calls: Rows) -> Rows:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
     _fill(rows, "wait_ns", profile.waited_ns(calls))
-    if profile.tells_windows:
-        _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
+    _fill(rows, "mapping_ns", profile.mapped_ns(calls))
     rows["solve_ns"] -= calls["jit_us"] * 1000
     rows["advance_ns"] += calls["jit_us"] * 1000
     return rows
@@ -107,26 +109,19 @@ def _zero_of(store: RankFile, profile: Profile) -> int:
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
 
 
-def _tells_waits(store: RankFile) -> bool:
-    """Whether the backend has told the recorder, as the embedded one did before it left that to its profiling files."""
-    if store.metadata["backend"] == "libprecice":
-        return False
-    return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
-
-
 def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
-def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool = True) -> Profile:
+def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool) -> Profile:
     """Profiling file of the same rank and run: where the solver ran or, where it is not there any more, moved along."""
     data, problems = store.metadata, []
-    beside = profile_candidates(store, case.directory)
+    beside, moved = profile_candidates(store, case.directory)
     there = [path for path in beside if path.exists()]
     # What lies where the solver ran may be of another run, or nothing is there any more: the case was moved.
-    may_be_moved = there or not Path(data.get("working_directory", ".")).is_dir()
-    moved = moved_candidates(store, case.directory) if may_be_moved else []
-    for path in chain(there, (path for path in moved if path not in there and path.exists())):
+    if there or not Path(data.get("working_directory", ".")).is_dir():
+        there += [path for path in moved if path not in there and path.exists()]
+    for path in there:
         try:
             header = read_header(path)
         except DataError as error:
@@ -143,20 +138,17 @@ def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool = True
             f"{path}: expected the profiling file of this run, found one of another run; give each run a directory of "
             "its own, or copy its stores with precice-lb export --merged before the next one"
         )
-    if not problems:
-        remedy = (
-            'set <profiling mode="fundamental"/> instead of mode="off"'
-            if case.mode == "off"
-            else "keep preCICE's profiling files beside the run, and move them with its stores"
-        )
-        problems.append(f"{beside[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
+    remedy = "keep preCICE's profiling files beside the run, and move them with its stores"
+    if case.mode == "off":
+        remedy = 'set <profiling mode="fundamental"/> instead of mode="off"'
+    problems.append(f"{beside[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
     raise DataError(problems[0])
 
 
 def _aligned(store: RankFile, advances: Rows, profile: Profile) -> tuple[slice, slice]:
     """Find which recorded rows are which calls in the file, as slices of one length."""
     begin = profile.calls["begin_us"] * 1000 + _zero_of(store, profile)
-    end = begin + profile.calls["advance_us"] * 1000
+    end = begin + profile.calls["call_us"] * 1000
     row_begin = advances["begin_ns"]
     row_end = row_begin + advances["advance_ns"]
     # Where the first records of one of the two are lost, the clocks say which calls belong together.
@@ -184,7 +176,7 @@ class WaitsFiller(Filler):
     def __init__(self, store: RankFile) -> None:
         super().__init__()
         self._store = store
-        self._case = ProfiledCase.of(store.configuration)
+        self._case = profiled_case(store.configuration)
         self._profile: Profile | None = None
         self._rows: Rows = ADVANCES.empty()
         self._is_aligned = False
@@ -193,38 +185,29 @@ class WaitsFiller(Filler):
         """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
         self._rows = np.concatenate([self._rows, rows])
         try:
-            profile = self._read()
-            self._align(profile)
-            self.metadata.pop("timing_problem", None)
+            if self._profile is None:
+                self._profile = _profile_of(self._store, self._case, user_events=False)
+            profile = self._profile.read()
+            if not self._is_aligned and len(self._rows) and len(profile.calls):
+                # What comes before is given up.
+                mine, calls = _aligned(self._store, self._rows, profile)
+                self._take(mine.start)
+                profile.take(calls.start)
+                self._is_aligned = True
         except DataError as error:
             if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
+        self.metadata.pop("timing_problem", None)
+        self.metadata |= {"timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
         count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
-        done = _filled(self._take(count), profile, profile.calls[:count])
-        profile.calls = profile.calls[count:]
+        done = _filled(self._take(count), profile, profile.take(count))
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
     def _take(self, count: int) -> Rows:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
-
-    def _read(self) -> Profile:
-        if self._profile is None:
-            self._profile = _profile_of(self._store, self._case, user_events=False)
-        profile = self._profile.read()
-        self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
-        self.metadata |= profile.receiving
-        return profile
-
-    def _align(self, profile: Profile) -> None:
-        """Find, once, which row belongs to which call; what comes before is given up."""
-        if self._is_aligned or not (len(self._rows) and len(profile.calls)):
-            return
-        rows, calls = _aligned(self._store, self._rows, profile)
-        self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
-        self._is_aligned = True
 
 
 class RowsFiller(Filler):
@@ -260,22 +243,17 @@ class RowsFiller(Filler):
         profile = self._profile
         try:
             profile.read()
-            rows = self._rows(profile)
-            self.problem = ""
+            iterations = None if self._log is None else self._log.read()
         except DataError as error:
             self.problem = str(error)
             return rows[:0]
+        self.problem = ""
         self.metadata |= profile.receiving
         if profile.finalized:
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
-        return rows
-
-    def _rows(self, profile: Profile) -> Rows:
-        iterations = None if self._log is None else self._log.read()
         ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        rows = profile.advance_rows(profile.calls[:count], iterations, self._counted)
+        rows = profile.advance_rows(profile.take(count), iterations, self._counted)
         self._counted = int(ended[:count].max(initial=self._counted))
-        profile.calls = profile.calls[count:]
         return rows

@@ -1,18 +1,25 @@
-"""Finding the profiling files of one run among those of others, or of one recorded rank."""
+"""The profiling files of one run among those of others, or of one recorded rank, and what belongs to them."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from precice_lb.case.coupling import roles_of
+from precice_lb.case.elements import text_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import Header, read_header
-from precice_lb.ingest.profiling.tables import is_database, read_database
+from precice_lb.ingest.profiling.tables import find_table, is_database, read_database
 from precice_lb.store.records import RankFile
+from precice_lb.store.schema import case_fingerprint
 from precice_lb.text import plural
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
@@ -20,6 +27,8 @@ _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")
 # A campaign has its stores one directory below what is moved, runs that share a store directory up to three.
 _LEVELS = 4
+# With fewer preCICE 3.4 loses the first records of each file.
+_LEAST_FLUSH = 13
 
 
 def profiles_below(directory: Path) -> list[Path]:
@@ -33,10 +42,9 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
     written = max((store.stat().st_mtime for store in stores), default=math.inf)
     later = set()
     for path in profiles_below(directory):
-        if path.stat().st_mtime > written:
-            with contextlib.suppress(DataError):
-                if read_header(path).unix_us * 1e-6 > written:
-                    later.add(path.parent)
+        with contextlib.suppress(DataError):
+            if path.stat().st_mtime > written and read_header(path).unix_us * 1e-6 > written:
+                later.add(path.parent)
     return sorted(later)
 
 
@@ -73,37 +81,31 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     paths: dict[Path, None] = {}
     roots = [Path(source) for source in sources]
     for source in roots:
-        if source.is_dir():
-            paths.update(dict.fromkeys(path.resolve() for path in profiles_below(source)))
-        elif source.is_file():
-            paths[source.resolve()] = None
-        else:
+        if not source.exists():
             raise DataError(
                 f"{source}: expected a profiling file of preCICE or a directory of them, found nothing there"
             )
-    headers: list[Header] = []
+        files = profiles_below(source) if source.is_dir() else [source]
+        paths |= dict.fromkeys(path.resolve() for path in files)
+    groups: dict[tuple[Path, str], list[Header]] = {}
     left_out: list[str] = []
     for path in paths:
-        if is_database(path):
-            headers += read_database(path)
-            continue
         try:
-            header = read_header(path)
+            headers = read_database(path) if (is_merged := is_database(path)) else [read_header(path)]
         except DataError as error:
+            if is_merged:
+                raise
             left_out.append(str(error))
             continue
-        named = f"{header.participant}-{header.rank}-{header.size}"
-        if path.stem != named:
-            left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
-            continue
-        headers.append(header)
-    if not headers and not left_out:
-        left_out += [str(problem) for root in roots if root.is_dir() for problem in made_below(root)]
-    groups: dict[tuple[Path, str], list[Header]] = {}
-    for header in headers:
-        groups.setdefault(header.group, []).append(header)
+        for header in headers:
+            named = f"{header.participant}-{header.rank}-{header.size}"
+            if is_merged or path.stem == named:
+                groups.setdefault(header.group, []).append(header)
+            else:
+                left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
     latest = [header for group in groups.values() for header in _latest(group, left_out)]
     if not latest:
+        left_out += [str(problem) for root in roots if root.is_dir() for problem in made_below(root)]
         shown = ", ".join(map(str, roots)) or "no directory"
         reason = f"; {left_out[0]}" if left_out else ""
         raise DataError(
@@ -114,12 +116,11 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
 
 def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     """Files of the latest run in one folder: files of a run on another number of ranks stay behind there."""
-    newest = max(group, key=lambda header: header.unix_us)
+    size = max(group, key=lambda header: header.unix_us).size
     ranks: dict[int, Header] = {}
     for header in sorted(group, key=lambda header: header.unix_us):
-        if header.size != newest.size:
-            known = f"{plural(header.size, 'rank')}, not {newest.size}"
-            left_out.append(f"{header.path}: left by an earlier run on {known}")
+        if header.size != size:
+            left_out.append(f"{header.path}: left by an earlier run on {plural(header.size, 'rank')}, not {size}")
             continue
         if header.rank in ranks:
             left_out.append(f"{ranks[header.rank].path}: left by an earlier run")
@@ -127,33 +128,151 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-def profile_candidates(store: RankFile, directory: str) -> list[Path]:
-    """Where a rank's profiling file should lie: below the solver's working directory, or that of the store."""
-    return _files(store, [*_recorded_in(store, directory), _folder(store.directory.parent, directory)])
+def profile_candidates(store: RankFile, directory: str) -> tuple[list[Path], list[Path]]:
+    """Where the profiling file of a recorded rank may lie.
 
-
-def moved_candidates(store: RankFile, directory: str) -> list[Path]:
-    """Where a rank's profiling file may lie after both it and the store were moved together.
-
-    In each of the next directories above the store, what ends like the place it was written to; the nearest first, and
-    of one directory the longest end.
+    First where it should: below the solver's working directory, or that of the store. Then where it is after both it
+    and the store were moved together: in each of the next directories above the store, what ends like the place it was
+    written to; the nearest first, and of one directory the longest end.
     """
-    above = [store.directory, *store.directory.parents][1 : _LEVELS + 1]
-    ends = [Path(*old.parts[first:]) for old in _recorded_in(store, directory) for first in range(1, len(old.parts))]
-    return _files(store, [place / end for place in above for end in ends])
-
-
-def _recorded_in(store: RankFile, directory: str) -> list[Path]:
-    """Return the folder of profiling files that the solver wrote to, if its working directory is known."""
-    working = store.metadata.get("working_directory")
-    return [] if working is None else [_folder(Path(working), directory)]
-
-
-def _folder(base: Path, directory: str) -> Path:
-    return Path(os.path.normpath(base / directory / _FOLDER))
-
-
-def _files(store: RankFile, folders: Iterable[Path]) -> list[Path]:
     data = store.metadata
-    name = f"{data['participant']}-{data['rank']}-{data['size']}"
-    return [folder / f"{name}{suffix}" for folder in dict.fromkeys(folders) for suffix in _SUFFIXES]
+    bases = [Path(data["working_directory"])] if "working_directory" in data else []
+    written = [Path(os.path.normpath(base / directory / _FOLDER)) for base in bases]
+    beside = Path(os.path.normpath(store.directory.parent / directory / _FOLDER))
+    above = [store.directory, *store.directory.parents][1 : _LEVELS + 1]
+    ends = [Path(*folder.parts[first:]) for folder in written for first in range(1, len(folder.parts))]
+
+    def files(folders: Iterable[Path]) -> list[Path]:
+        name = f"{data['participant']}-{data['rank']}-{data['size']}"
+        return [folder / f"{name}{suffix}" for folder in dict.fromkeys(folders) for suffix in _SUFFIXES]
+
+    return files([*written, beside]), files(place / end for place in above for end in ends)
+
+
+class ProfiledCase:
+    """What the text of a ``precice-config.xml`` says about profiling; preCICE's defaults where nothing is known."""
+
+    def __init__(self, text: str) -> None:
+        self.roles = roles_of(text)
+        configuration = self.roles.configuration
+        element = None if configuration is None else configuration.root.first("profiling")
+        stated = {} if element is None else element.attributes
+        #: Where ``precice-profiling`` lies, relative to the solver's working directory.
+        self.directory = stated.get("directory", ".")
+        #: ``off``, ``fundamental``, ``api`` or ``all``.
+        self.mode = stated.get("mode", "fundamental")
+        #: Whether preCICE lets participants meet before they exchange data.
+        self.synchronize = element is not None and element.boolean("synchronize")
+        self._flush_every = stated.get("flush-every", "50")
+
+    @property
+    def flush_remedy(self) -> str:
+        """What to do where the run ended before preCICE wrote its records."""
+        if self._flush_every == str(_LEAST_FLUSH):
+            return f'record more time windows, found flush-every="{_LEAST_FLUSH}"'
+        return (
+            f'record more time windows, or set <profiling flush-every="{_LEAST_FLUSH}"/>, found "{self._flush_every}" '
+            f"(1 to {_LEAST_FLUSH - 1} lose the first records)"
+        )
+
+    def waits(self, participant: str) -> tuple[str, ...]:
+        """Columns of `precice_lb.ingest.profiling.calls.CALL_DTYPE` in which the participant waits for partners."""
+        # preCICE has no event for the size of a time window, and with synchronize a send waits until it is received.
+        steering = ("steering_us",) if self.roles.gets_window_size(participant) else ()
+        return ("wait_us", *steering, *(("send_us",) if self.synchronize else ()))
+
+
+profiled_case = lru_cache(maxsize=64)(ProfiledCase)
+
+
+@dataclass(frozen=True, eq=False)
+class ProfiledParticipant:
+    """What the profiling files of all ranks of a participant have in common."""
+
+    #: The ``precice-config.xml``; None where there is none.
+    path: Path | None
+    #: Its bytes; none where there is none.
+    content: bytes
+    #: Its text.
+    configuration: str
+    #: What it says about profiling.
+    case: ProfiledCase
+    #: Iterations logs, ``precice-<Participant>-iterations.log``: its own first, then those of its partners in an
+    #: implicit scheme, who iterate alike.
+    logs: tuple[Path, ...]
+
+    def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Metadata of a store of one rank."""
+        digest = hashlib.sha256(self.content).hexdigest()
+        origin = {"configuration_path": str(self.path.resolve()), "configuration_hash": digest} if self.path else {}
+        return {
+            "participant": header.participant,
+            "rank": header.rank,
+            "size": header.size,
+            "backend": "libprecice",
+            "clock": "std::chrono::steady_clock",
+            "started_clock_ns": 0,
+            "started_unix_ns": header.unix_us * 1000,
+            "working_directory": str(header.directory),
+            "timing_source": f"precice-profiling {header.mode}",
+            "case": case_fingerprint(self.configuration),
+            **origin,
+            **(more or {}),
+        }
+
+
+def profiled_participant(
+    header: Header,
+    roots: Sequence[Path],
+    configuration: Path | None = None,
+    others: Sequence[Header] = (),
+    *,
+    alone: bool = False,
+) -> ProfiledParticipant:
+    """Find configuration (unless given) and iterations logs of the run that a profiling file is of.
+
+    ``roots`` were searched for files, ``others`` are files that were found there; ``alone`` takes files without a
+    configuration, as somebody sends them, as well.
+    """
+    path, content = configuration or _find_configuration(header.directory, roots), b""
+    if path is not None:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path}: expected a preCICE configuration, found none that can be read ({error})"
+            ) from None
+    text = text_of(content)
+    case = profiled_case(text)
+    if case.roles.participants and header.participant not in case.roles.participants:
+        if not alone or configuration is not None:
+            known = ", ".join(case.roles.participants)
+            raise DataError(
+                f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
+            )
+        # It lies above by chance.
+        path, content, text, case = None, b"", "", profiled_case("")
+    if path is None and not alone:
+        raise DataError(
+            f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
+        )
+    partners = case.roles.iterates_with(header.participant)
+    if case.roles.configuration is None:
+        names = {other.participant for other in others} - {header.participant}
+        partners = tuple(names) if len(names) == 1 else ()
+    logs = []
+    for name in (header.participant, *partners):
+        places = {other.directory for other in others if other.participant == name != header.participant}
+        # Beside a database that was merged from several folders it is somewhere below.
+        nearest = max(
+            places, key=lambda place: len(os.path.commonpath([place, header.directory])), default=header.directory
+        )
+        logs.append(find_table(f"precice-{name}-iterations.log", nearest, [*roots, header.directory]))
+    return ProfiledParticipant(path, content, text, case, tuple(log for log in logs if log is not None))
+
+
+def _find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
+    """Find a ``precice-config.xml`` where the solver ran, one level further up, or in or above the roots."""
+    directories = [(root if root.is_dir() else root.parent).resolve() for root in roots]
+    places = (place / "precice-config.xml" for folder in (start, *directories) for place in (folder, folder.parent))
+    return next((place for place in places if place.is_file()), None)
