@@ -32,7 +32,6 @@ HOW = {
     "seconds alone": (),
     "and fractions": ("fractions",),
     "and communication": ("fractions", "communication"),
-    "and true surfaces": ("fractions", "communication", "surface"),
     "network, seconds and fractions": ("fractions", "network"),
 }
 
@@ -53,7 +52,7 @@ def random_domain(generator: np.random.Generator) -> Domain:
 
 
 def emulate(cells: Domain, ranks: int, noise: float, generator: np.random.Generator) -> tuple[list[float], list[float]]:
-    """Run a domain: ranks, cells and fractions; seconds, those of the slowest rank's communication, largest surface."""
+    """Run a domain: ranks, cells and fractions; seconds, and those of the slowest rank's communication."""
     rank_of = bisection(cells.centres, cells.counts @ COSTS.seconds, ranks)
     counts = counts_of(cells, rank_of, ranks)
     busy = counts @ SECONDS * (1.5 - 0.5 / (1.0 + counts[:, 0] / CACHE))
@@ -66,7 +65,7 @@ def emulate(cells: Domain, ranks: int, noise: float, generator: np.random.Genera
     factors = generator.lognormal(0.0, noise, 2)
     known = [float(ranks), float(len(rank_of)), *cells.counts[:, 1:].mean(axis=0).tolist()]
     spent = float(sent[slowest] * factors[1])
-    return known, [float(busy[slowest] * factors[0]) + spent, spent, float(faces.max())]
+    return known, [float(busy[slowest] * factors[0]) + spent, spent]
 
 
 def ratios(
@@ -80,11 +79,10 @@ def ratios(
     if "network" in told:
         made = make_learner("neural").fit(points[:, columns], seconds[:, 0])
         return made.predict(asked[:, columns]) / truth[:, 0]
-    learner = make_learner("factorized", size_is_level=False, fraction_columns=(2, 3, 4) if "fractions" in told else ())
-    known = {name: seconds[:, place] for place, name in ((1, "communication"), (2, "surface")) if name in told}
+    learner = make_learner("factorized", fraction_columns=(2, 3, 4) if "fractions" in told else ())
+    known = {"communication": seconds[:, 1]} if "communication" in told else {}
     learner.fit(points[:, columns], seconds[:, 0], **known)
-    foreseen = {"surface": test[1][:, 2]} if "surface" in told else {}
-    return learner.predict(asked[:, columns], **foreseen) / truth[:, 0]
+    return learner.predict(asked[:, columns]) / truth[:, 0]
 
 
 def runs(

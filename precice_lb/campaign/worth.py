@@ -207,7 +207,7 @@ def _in_question(result: Recommendation) -> Integers:
     if len(names) > 2:
         solver = Solver(problem, quick=True)
         samples = map(problem.curves, range(problem.samples))
-        likely += [np.array(ranks_of(curves, solver.bounded(curves).choice)) for curves in samples]
+        likely += [np.array(ranks_of(curves, solver.bounded(curves))) for curves in samples]
     # The number of one participant changes.
     lines = [below(likely)]
     for column, curve in enumerate(candidates):

@@ -1,8 +1,4 @@
-"""The contract of every learner, what all of them share, and learners by name.
-
-A learner's module is imported when it is asked for.
-And what repeated measurements say of their noise.
-"""
+"""The contract of every learner, learners by name, and what repeated measurements say of their noise."""
 
 from __future__ import annotations
 
@@ -69,24 +65,20 @@ class Learner:
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        points = _rows(X)
-        seconds = column_of(y, "y", len(points))
-        errors = (
-            np.zeros(len(points))
-            if standard_error is None
-            else column_of(standard_error, "standard_error", len(points))
-        )
-        if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
-            wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
-            raise ModelError(f"expected positive, finite seconds, {wrong}")
-        if ((errors < 0) | np.isinf(errors)).any():
-            raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
-        if points.shape[1] > 1 and not self.several_parameters:
-            raise ModelError(
-                f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
-            )
         try:
+            points = _rows(X)
+            seconds, unknown = column_of(y, "y", len(points)), np.zeros(len(points))
+            errors = column_of(unknown if standard_error is None else standard_error, "standard_error", len(points))
+            if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
+                wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
+                raise ModelError(f"expected positive, finite seconds, {wrong}")
+            if ((errors < 0) | np.isinf(errors)).any():
+                raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
+            if points.shape[1] > 1 and not self.several_parameters:
+                raise ModelError(
+                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
+                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
+                )
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
             raise ModelError(str(error).splitlines()[0]) from error
@@ -131,30 +123,23 @@ class Learner:
 
 def _rows(X: ArrayLike) -> Array:
     """Ranks and parameters, shape (n, d), or (n,) for ranks alone; shape (n, d)."""
-    points = _numbers(X, "X")
+    points = np.asarray(X, dtype=np.float64)
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or not points.size:
         raise ModelError(f"expected X of shape (n, d), one row or more, found shape {points.shape}")
     if not np.isfinite(points).all():
         raise ModelError(f"expected finite numbers in X, found {points[~np.isfinite(points)][0]}")
-    if (bad := points[:, 0] < 1).any():
-        raise ModelError(f"expected ranks of at least 1, found {points[bad][0, 0]:g}")
+    if (least := points[:, 0].min()) < 1:
+        raise ModelError(f"expected ranks of at least 1, found {least:g}")
     return points
 
 
 def column_of(values: ArrayLike, name: str, rows: int) -> Array:
     """Read a number for each row of X."""
-    column = _numbers(values, name)
+    column = np.asarray(values, dtype=np.float64)
     if column.shape not in ((rows,), (rows, 1)):
         raise ModelError(f"expected {name} of shape ({rows},), one for each row of X, found shape {column.shape}")
     return column.ravel()
-
-
-def _numbers(values: ArrayLike, name: str) -> Array:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"expected an array of numbers as {name}: {str(error).splitlines()[0]}") from error
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:
@@ -176,25 +161,20 @@ def make_learner(name: str, **parameters: Any) -> Learner:
         raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
     kind: type[Learner] = LEARNERS[name]
     known = sorted(inspect.signature(kind).parameters)
-    for parameter in parameters:
-        if parameter not in known:
-            raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {parameter!r}")
+    if unknown := [parameter for parameter in parameters if parameter not in known]:
+        raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {unknown[0]!r}")
     return kind(**parameters)
 
 
 def new_learner(learner: Any, parameters: Mapping[str, Any] | None = None) -> Any:
-    """Give an unfitted learner: by its name and parameters, a clone of an estimator, or the default."""
+    """Give an unfitted learner: by its name and parameters, a copy of an estimator, or the default."""
     if learner is None or isinstance(learner, str):
-        return make_learner(DEFAULT_LEARNER if learner is None else learner, **(parameters or {}))
-    if not (hasattr(learner, "fit") and hasattr(learner, "predict") and hasattr(learner, "get_params")):
+        return make_learner(learner or DEFAULT_LEARNER, **(parameters or {}))
+    if not all(hasattr(learner, method) for method in ("fit", "predict", "get_params")):
         raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
     if parameters:
         raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
-    if isinstance(learner, Learner):
-        return type(learner)(**copy.deepcopy(learner.get_params()))
-    from sklearn.base import clone
-
-    return clone(learner)
+    return copy.deepcopy(learner)
 
 
 #: Relative standard deviation between runs where repeats do not tell it.
@@ -209,8 +189,7 @@ def median_of_repeats(seconds: Array, errors: Array) -> tuple[float, float]:
     Its noise is what the repeats differ by, beside the usual noise as if two repeats had told that, and the median of
     what is known from within each of them.
     """
-    squares = float(np.sum((np.log(seconds) - np.log(seconds).mean()) ** 2))
-    between = (_WEIGHT * USUAL_NOISE**2 + squares) / (_WEIGHT + len(seconds) - 1)
+    between = (_WEIGHT * USUAL_NOISE**2 + len(seconds) * np.var(np.log(seconds))) / (_WEIGHT + len(seconds) - 1)
     known = (errors / seconds)[np.isfinite(errors)]
     within = float(np.median(known)) ** 2 if len(known) else 0.0
     return float(np.median(seconds)), float(np.sqrt((between + within) / len(seconds)))
@@ -225,8 +204,6 @@ def widened_errors(ranks: Array, seconds: Array, errors: Array) -> Array:
     widened = np.array(errors, dtype=np.float64)
     for count in np.unique(ranks):
         here = ranks == count
-        if here.sum() > 1:
-            variance = float(np.var(np.log(seconds[here]), ddof=1))
-            if variance > (2 * USUAL_NOISE) ** 2:
-                widened[here] = np.hypot(np.nan_to_num(errors[here]), np.sqrt(variance) * seconds[here])
+        if here.sum() > 1 and (deviation := float(np.std(np.log(seconds[here]), ddof=1))) > 2 * USUAL_NOISE:
+            widened[here] = np.hypot(np.nan_to_num(errors[here]), deviation * seconds[here])
     return widened

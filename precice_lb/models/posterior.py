@@ -484,7 +484,5 @@ def interpolated(ranks: NDArray[Any], known: NDArray[Any], values: Array) -> Arr
     right = np.searchsorted(known, ranks, side="right").clip(1, len(known) - 1)
     low, high = np.log(known)[right - 1], np.log(known)[right]
     share = (np.log(ranks) - low) / (high - low)
-    if np.ndim(ranks) == 1:
-        return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
     rows = np.arange(len(values))[:, None]
     return np.asarray(values[rows, right - 1] * (1 - share) + values[rows, right] * share)

@@ -26,18 +26,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-# Entries of matrices that are worked on at once: as many as stay in a processor's cache.
-_ENTRIES = 2**17
+# Numbers that are worked on at once: enough for speed, little enough for memory.
+_AT_ONCE = 2**18
 
 
 def maximum_cycle_mean(matrix: Floats) -> Floats:
-    """Largest mean weight of a cycle in each of a batch of max-plus matrices."""
-    most = max(_ENTRIES // max(matrix.shape[-1], 1) ** 2, 1)
-    parts = (matrix[start : start + most] for start in range(0, len(matrix), most))
-    return np.concatenate([np.empty(0), *map(_cycle_means, parts)])
-
-
-def _cycle_means(matrix: Floats) -> Floats:
+    """Largest mean weight of a cycle in each of a batch of max-plus matrices (Karp 1978)."""
     batch, size, _ = matrix.shape
     walks = np.empty((size + 1, batch, size))
     walks[0] = 0.0
@@ -63,13 +57,17 @@ class EventGraph:
 
     def __init__(self, programs: Mapping[str, Program]) -> None:
         self.names = tuple(programs)
-        # Per node its participant's column, and the part of its work; None for a step that takes no time.
+        # Per node its participant's column, and the part of its work; 0 for a step that takes no time.
         self._owner: list[int] = []
-        self._share: list[float | None] = []
-        edges = _retimed(self._add_nodes(programs), len(self._owner))
-        self._edges = self._split_long_delays(edges)
-        self._states = sorted({e.source for e in self._edges if e.delay})
-        self._steps = self._plan()
+        self._share: list[float] = []
+        edges = self._add_nodes(programs)
+        self._edges = self._split_long_delays(_retimed(edges, len(self._owner)))
+        #: Nodes that later windows wait for.
+        self._states = sorted({edge.source for edge in self._edges if edge.delay})
+        self._edges_to: dict[int, list[_Edge]] = {node: [] for node in range(len(self._owner))}
+        for edge in self._edges:
+            self._edges_to[edge.target].append(edge)
+        self._order = self._ordered()
         #: Participants that each participant depends on, itself included.
         self.upstream = self._upstream()
 
@@ -85,7 +83,7 @@ class EventGraph:
             begin = len(self._owner)
             for step in program.window:
                 node = len(self._owner)
-                self._share.append(step.share if step.channel is None else None)
+                self._share.append(step.share if step.channel is None else 0.0)
                 self._owner.append(column)
                 if step.channel is not None:
                     (sends if step.kind == "send" else receives)[step.channel].append(node)
@@ -110,40 +108,21 @@ class EventGraph:
             before = source
             for _ in range(delay - 1):
                 node = len(self._owner)
-                self._share.append(None)
+                self._share.append(0.0)
                 self._owner.append(self._owner[source])
                 split.append(_Edge(before, node, 1))
                 before = node
             split.append(_Edge(before, target, min(delay, 1)))
         return split
 
-    def _plan(self) -> list[tuple[int, list[tuple[int, bool]], list[int]]]:
-        """Put the steps in an order in which each follows all that it waits for in the same window.
-
-        Each with those that it waits for and whether it is the last to need what these tell, and the states before it.
-        """
-        state_of = {node: s for s, node in enumerate(self._states)}
-        sources: dict[int, list[int]] = {node: [] for node in range(len(self._owner))}
-        columns: dict[int, list[int]] = defaultdict(list)
-        for source, target, delay in self._edges:
-            if delay:
-                columns[target].append(state_of[source])
-            else:
-                sources[target].append(source)
+    def _ordered(self) -> list[int]:
+        """Put the nodes in an order in which each follows all that it waits for in the same window."""
+        before = {node: [edge.source for edge in edges if not edge.delay] for node, edges in self._edges_to.items()}
         try:
-            order = list(TopologicalSorter(sources).static_order())
+            return list(TopologicalSorter(before).static_order())
         except CycleError as error:
             stuck = {self._owner[node] for node in error.args[1]}
-            raise _deadlock([name for place, name in enumerate(self.names) if place in stuck]) from None
-        last = {source: node for node in order for source in sources[node]}
-        return [
-            (
-                node,
-                [(source, last[source] == node and source not in state_of) for source in dict.fromkeys(sources[node])],
-                columns[node],
-            )
-            for node in order
-        ]
+            raise _deadlock([name for column, name in enumerate(self.names) if column in stuck]) from None
 
     def _upstream(self) -> dict[str, frozenset[str]]:
         reach = np.eye(len(self.names), dtype=np.bool_)
@@ -154,41 +133,39 @@ class EventGraph:
         names = np.array(self.names)
         return {name: frozenset(names[row].tolist()) for name, row in zip(self.names, reach, strict=True)}
 
-    def matrix(self, costs: Floats) -> Floats:
-        """Max-plus matrix over the edges with delay."""
-        batch, states = len(costs), len(self._states)
-        lengths: dict[int, Floats] = {}
-        for node, sources, columns in self._steps:
-            length: Floats | None = None
-            for source, last in sources:
-                other = lengths.pop(source) if last else lengths[source]
-                if length is not None:
-                    np.maximum(length, other, out=length)
+    def _matrix(self, costs: Floats) -> Floats:
+        """Max-plus matrix over the edges with delay: the longest way from state to state within a window."""
+        state_of = {node: state for state, node in enumerate(self._states)}
+        lengths = np.full((len(self._owner), len(costs), len(self._states)), -np.inf)
+        for node in self._order:
+            length = lengths[node]
+            for source, _, delay in self._edges_to[node]:
+                if delay:
+                    column = length[:, state_of[source]]
+                    np.maximum(column, 0.0, out=column)
                 else:
-                    length = other if last else other.copy()
-            if length is None:
-                length = np.full((batch, states), -np.inf)
-            for column in columns:
-                np.maximum(length[:, column], 0.0, out=length[:, column])
-            if (share := self._share[node]) is not None:
+                    np.maximum(length, lengths[source], out=length)
+            if share := self._share[node]:
                 length += share * costs[:, self._owner[node], None]
-            lengths[node] = length
-        return np.stack([lengths[node] for node in self._states], axis=1)
+        return np.asarray(lengths[self._states].swapaxes(0, 1))
 
     def window_seconds(self, costs: Floats, participants: frozenset[str] | None = None) -> Floats:
         """Steady seconds per window, shape (batch,), for costs of shape (batch, participants)."""
-        matrix = self.matrix(costs)
-        if participants is not None:
-            keep = [s for s, n in enumerate(self._states) if self.names[self._owner[n]] in participants]
-            matrix = matrix[:, keep][:, :, keep]
-        return maximum_cycle_mean(matrix)
+        kept = [
+            state for state, node in enumerate(self._states)
+            if participants is None or self.names[self._owner[node]] in participants
+        ]  # fmt: skip
+        rows = max(_AT_ONCE // (len(self._owner) * len(self._states)), 1)
+        seconds = [np.empty(0)]
+        for start in range(0, len(costs), rows):
+            matrix = self._matrix(costs[start : start + rows])
+            seconds.append(maximum_cycle_mean(matrix[:, kept][:, :, kept]))
+        return np.concatenate(seconds)
 
-    def critical_cycle(self, costs: Floats) -> tuple[str, ...]:
-        """Participants whose work makes up a cycle that sets the window time, for costs of shape (participants,)."""
+    def critical_cycle(self, costs: Floats) -> list[int]:
+        """Nodes of a cycle that sets the window time, for costs of shape (participants,)."""
         mean = float(self.window_seconds(costs[None])[0])
-        weights = np.array(
-            [(share or 0.0) * costs[owner] for owner, share in zip(self._owner, self._share, strict=True)]
-        )
+        weights = np.array(self._share) * costs[self._owner]
         potential = np.zeros(len(weights))
         scale = max(mean, float(weights.max()), np.finfo(float).tiny)
         # Longest walks under weights reduced by the mean have no positive cycle, so that they settle, but for rounding.
@@ -198,17 +175,35 @@ class EventGraph:
                 potential[target] = max(potential[target], potential[source] + weights[target] - mean * delay)
             if (potential - before).max() <= 1e-12 * scale:
                 break
-        slack = 1e-9 * scale
         tight: dict[int, list[int]] = defaultdict(list)
         for source, target, delay in self._edges:
-            if potential[source] + weights[target] - mean * delay >= potential[target] - slack:
+            if potential[source] + weights[target] - mean * delay >= potential[target] - 1e-9 * scale:
                 tight[target].append(source)
-        nodes: list[int] = []
         try:
             TopologicalSorter(tight).prepare()
         except CycleError as error:
-            nodes = error.args[1][1:]
-        return _canonical([self._owner[n] for n in nodes if self._share[n] is not None], self.names)
+            return list(error.args[1][1:])
+        return []
+
+    def cut(self, costs: Floats) -> Floats:
+        """Weights of the participants' costs on that cycle per window it spans, shape (participants,)."""
+        cycle = self.critical_cycle(costs)
+        work = np.zeros(len(self.names))
+        for node in cycle:
+            work[self._owner[node]] += self._share[node]
+        window = float(self.window_seconds(costs[None])[0])
+        return work / max(round(float(work @ costs) / window), 1) if window > 0 else work
+
+    def critical_participants(self, costs: Floats) -> tuple[str, ...]:
+        """Name those whose work makes up that cycle: neighbours merged, repetitions dropped, the first one in front."""
+        columns = [self._owner[node] for node in self.critical_cycle(costs) if self._share[node]]
+        cycle = [c for i, c in enumerate(columns) if c != columns[i - 1]] or columns[:1]
+        for length in range(1, len(cycle)):
+            if len(cycle) % length == 0 and cycle == cycle[:length] * (len(cycle) // length):
+                cycle = cycle[:length]
+                break
+        rotations = [cycle[i:] + cycle[:i] for i in range(len(cycle))]
+        return tuple(self.names[c] for c in min(rotations, default=[]))
 
 
 def _retimed(edges: Sequence[_Edge], size: int) -> list[_Edge]:
@@ -231,19 +226,6 @@ def _deadlock(names: Sequence[str]) -> ScheduleError:
         f"expected a coupling in which every receive follows its send, found participants{among} that wait for each "
         "other in a circle; preCICE would hang: change the order of the coupling schemes or make one of them parallel"
     )
-
-
-def _canonical(columns: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
-    """Name the participants of a cycle: neighbours merged, repetitions dropped, the first participant in front."""
-    cycle = [c for i, c in enumerate(columns) if c != columns[i - 1] or len(set(columns)) == 1]
-    if len(set(cycle)) == 1:
-        cycle = cycle[:1]
-    for length in range(1, len(cycle)):
-        if len(cycle) % length == 0 and cycle == cycle[:length] * (len(cycle) // length):
-            cycle = cycle[:length]
-            break
-    rotations = [cycle[i:] + cycle[:i] for i in range(len(cycle))]
-    return tuple(names[c] for c in min(rotations, default=[]))
 
 
 Costs = Mapping[str, ArrayLike]

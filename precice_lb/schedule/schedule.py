@@ -15,9 +15,6 @@ from precice_lb.case.coupling import Operation, Program, period_of, programs_of,
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.graph import Costs, EventGraph, Floats, replay
 
-# Cost vectors evaluated at once: enough for speed, little enough for memory.
-_CHUNK = 8192
-
 
 class Schedule:
     """How a coupling turns the costs of its participants into seconds per time window.
@@ -133,8 +130,12 @@ class Schedule:
         -------
         Schedule
         """
-        others = {name: [other for other in names if other != name] for name in names}
-        return cls._plain("parallel", names, {name: (others[name], others[name], False) for name in names})
+        first, *others = _distinct(names)
+        # All meet where the first has heard and answered everybody else.
+        programs = {first: Program([], [Operation("work"), *receives(0, first, others), *sends(0, first, others)])}
+        for name in others:
+            programs[name] = Program([], [Operation("work"), *sends(0, name, [first]), *receives(0, name, [first])])
+        return cls([(1.0, programs)], f"parallel {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
@@ -149,23 +150,12 @@ class Schedule:
         -------
         Schedule
         """
-        neighbours = zip([*names[-1:], *names[:-1]], names, [*names[1:], *names[:1]], strict=True)
-        links = {name: ([after], [before], name != names[0]) for before, name, after in neighbours if before != name}
-        return cls._plain("serial", names, links)
-
-    @classmethod
-    def _plain(
-        cls, kind: str, names: Sequence[str], links: Mapping[str, tuple[Sequence[str], Sequence[str], bool]]
-    ) -> Schedule:
-        """Let all send to some and receive from others at the end of a window; some receive before the first too."""
-        if not names or len(set(names)) < len(names):
-            raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
         programs = {}
-        for name in names:
-            targets, sources, waits = links.get(name, ((), (), False))
-            receive = receives(0, name, sources)
-            programs[name] = Program(receive if waits else [], [Operation("work"), *sends(0, name, targets), *receive])
-        return cls([(1.0, programs)], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
+        for place, name in enumerate(_distinct(names)):
+            before, after = [names[place - 1]], [names[(place + 1) % len(names)]]
+            exchange = sends(0, name, after) + receives(0, name, before) if len(names) > 1 else []
+            programs[name] = Program(receives(0, name, before) if place else [], [Operation("work"), *exchange])
+        return cls([(1.0, programs)], f"serial {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
     def weights(self) -> dict[str, float]:
@@ -290,7 +280,22 @@ class Schedule:
         if len(rows) != 1:
             raise ScheduleError(f"expected one cost per participant, found {len(rows)}")
         _, _, likeliest = max(self._variants, key=lambda variant: variant[0])
-        return likeliest.critical_cycle(rows[0] * self._per_iteration)
+        return likeliest.critical_participants(rows[0] * self._per_iteration)
+
+    def cut(self, costs: Floats) -> Floats:
+        """Weights of costs, whose sum is nowhere above the window time and is that of these costs.
+
+        Parameters
+        ----------
+        costs : array of shape (participants,)
+            Compute seconds per window.
+
+        Returns
+        -------
+        ndarray of shape (participants,)
+        """
+        scaled = costs * self._per_iteration
+        return np.asarray(sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration)
 
     def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
@@ -368,12 +373,7 @@ class Schedule:
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
         """Steady seconds per window, shape (batch,), of the coupling or of some participants in it."""
         rows = rows * self._per_iteration
-        parts = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
-        seconds = (
-            weight * np.concatenate([np.empty(0), *(graph.window_seconds(part, within) for part in parts)])
-            for weight, _, graph in self._variants
-        )
-        return np.asarray(sum(seconds))
+        return np.asarray(sum(weight * graph.window_seconds(rows, within) for weight, _, graph in self._variants))
 
     def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]) -> Floats:
         return np.asarray(
@@ -381,10 +381,15 @@ class Schedule:
         )
 
 
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    if not names or len(set(names)) < len(names):
+        raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
+    return names
+
+
 def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[int, float]:
     """Find the iterations per window of each implicit scheme, by its index."""
-    unknown = [name for name in measured if name not in configuration.participants]
-    if unknown:
+    if unknown := [name for name in measured if name not in configuration.participants]:
         known = ", ".join(configuration.participants)
         raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
     counts = {}
@@ -392,20 +397,17 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
         if not scheme.is_implicit:
             continue
         values = [float(measured[name]) for name in scheme.participants if name in measured]
-        place = f"{configuration.path}:{scheme.line}: expected"
-        if values:
-            counts[index] = sum(values) / len(values)
-        elif not scheme.measures and scheme.max_iterations is not None:
-            counts[index] = float(scheme.max_iterations)
-        elif len(configuration.coupling_schemes) == 1:
-            counts[index] = 1.0
-        else:
+        if not values and scheme.max_iterations is not None and not scheme.measures:
+            values = [float(scheme.max_iterations)]
+        elif not values and len(configuration.coupling_schemes) == 1:
+            values = [1.0]
+        if not values or not 1 <= sum(values) / len(values) < math.inf:
             raise ScheduleError(
-                f"{place} the coupling iterations per time window of {' or '.join(scheme.participants)}, found none; "
-                "several coupling schemes together need them: give a column iterations, or record runs"
+                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
+                f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; several coupling "
+                "schemes together need them: give a column iterations of at least 1, or record runs"
             )
-        if not 1 <= counts[index] < math.inf:
-            raise ScheduleError(f"{place} at least 1 coupling iteration per time window, found {counts[index]:g}")
+        counts[index] = sum(values) / len(values)
     return counts
 
 
@@ -424,12 +426,11 @@ def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]
     """Keep the parts of those participants that accelerate, checked."""
     accelerating = {scheme.controller for scheme in configuration.coupling_schemes if scheme.acceleration is not None}
     parts = {name: float(part) for name, part in measured.items() if name in accelerating}
-    for name, part in parts.items():
-        if not 0.0 <= part < 1.0:
-            raise ScheduleError(
-                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
-                f"number from 0 to below 1, found {part:g}"
-            )
+    if wrong := [name for name, part in parts.items() if not 0.0 <= part < 1.0]:
+        raise ScheduleError(
+            f'{configuration.path}: expected the part of its compute seconds that "{wrong[0]}" accelerates for as a '
+            f"number from 0 to below 1, found {parts[wrong[0]]:g}"
+        )
     return parts
 
 

@@ -1,10 +1,11 @@
-"""Which layouts each participant may have, and what each takes: bounds, lists and machine, or what of them clashes."""
+"""Which layouts each participant may have, and what each takes of the machine; or what clashes."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -17,13 +18,128 @@ from precice_lb.case.coupling import UNBOUND
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
-from precice_lb.split.resources import Resources
 from precice_lb.text import key_of, plural
 
+Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 _FREE = Constraints()
 MOST = 10**6
 """Ranks up to which counts that cut a grid are looked for."""
+
+
+class Resources:
+    """What there is of each kind of resource; uses are of shape (..., participants, kinds).
+
+    Cores (or ranks) of a budget are one kind. Where participants take turns on them, each combination of turns is a
+    kind, of which those in other turns take nothing. Of nodes of several kinds: nodes in all, then those of each kind.
+    GPUs come with nodes.
+    """
+
+    def __init__(self, constraints: Constraints, budget: int) -> None:
+        self.constraints = constraints
+        #: What the budget counts, in a word.
+        self.unit = "cores" if constraints.layouts and constraints.unit == "ranks" else constraints.unit
+        self._combinations = [set().union(*turns) for turns in product(*(group.turns for group in constraints.shared))]
+        self._in_turns = {name for group in constraints.shared for name in group.members}
+        self._set_budget(budget)
+
+    def _set_budget(self, budget: int) -> None:
+        self.budget, node = budget, self.constraints.cores_per_node or 1
+        if self.constraints.kinds:
+            capacity = [budget, *(kind.nodes for kind in self.constraints.kinds)]
+        else:
+            cores = budget * self._cores_of_unit
+            whole = self.constraints.whole_nodes is True
+            capacity = [cores - cores % node if whole else cores] * len(self._combinations)
+        #: Resources that there are, shape (kinds,).
+        self.capacity: Integers = np.array(capacity, dtype=np.int64)
+
+    def with_budget(self, budget: int) -> Resources:
+        """Give the same with another budget."""
+        other = copy(self)
+        other._set_budget(budget)
+        return other
+
+    @property
+    def _cores_of_unit(self) -> int:
+        is_nodes = self.constraints.unit == "nodes" and not self.constraints.kinds
+        return (self.constraints.cores_per_node or 1) if is_nodes else 1
+
+    @property
+    def cores_in_all(self) -> int:
+        """Cores (or ranks) of the budget; of nodes of several kinds all that there are."""
+        return sum(kind.nodes * kind.cores_per_node for kind in self.constraints.kinds) or int(self.capacity[0])
+
+    def total(self, uses: Integers) -> Integers:
+        """Resources occupied in all, shape (..., kinds)."""
+        return np.asarray(uses.sum(axis=-2))
+
+    def fits(self, uses: Integers) -> Booleans:
+        """Whether there is so much, shape (...)."""
+        return np.asarray((self.total(uses) <= self.capacity).all(axis=-1))
+
+    def allowance(self, uses: Integers) -> Integers:
+        """Tell what each participant could use at most while all others keep theirs, shaped like `uses`."""
+        return np.asarray((self.capacity - self.total(uses))[..., None, :] + uses)
+
+    def used(self, total: Integers) -> dict[str, int]:
+        """Count the cores of these resources, and nodes where they matter."""
+        nodes = {"nodes": self.budget_for(total) or 0} if self.unit == "nodes" else {}
+        of_kinds = zip(total[1:], self.constraints.kinds, strict=False)
+        return {"cores": self.cores(total), **nodes, **{f"{kind.name} nodes": int(count) for count, kind in of_kinds}}
+
+    def budget_for(self, total: Integers) -> int | None:
+        """Smallest budget that has these resources; None where a kind has too few nodes."""
+        if self.constraints.kinds and (total[1:] > self.capacity[1:]).any():
+            return None
+        return -(-int(total.max()) // self._cores_of_unit)
+
+    def cores(self, total: Integers) -> int:
+        """Cores that are charged for these resources: whole nodes where the budget counts nodes."""
+        if kinds := self.constraints.kinds:
+            return sum(int(count) * kind.cores_per_node for count, kind in zip(total[1:], kinds, strict=True))
+        return (self.budget_for(total) or 0) * self._cores_of_unit
+
+    def takes(self, ranks: Integers, threads: Integers, name: str, version: str) -> Integers:
+        """Resources that layouts of a participant take, shape (layouts, kinds)."""
+        constraints, amount = self.constraints, ranks * threads
+        if self.has_whole_nodes(name, version):
+            most = constraints.of("ranks_per_node", name, version) or 2**60
+            amount = -(-ranks // np.clip(self.per_node(threads, name, version), 1, most))
+        if constraints.kinds:
+            kind = constraints.kind_of(name, version)
+            taken = [True, *(kind is other for other in constraints.kinds)]
+        else:
+            taken = [name in turns or name not in self._in_turns for turns in self._combinations]
+            amount = amount * (constraints.cores_per_node or 0) if self.has_whole_nodes(name, version) else amount
+        return np.outer(amount, np.array(taken, dtype=np.int64))
+
+    def per_node(self, threads: Integers, name: str, version: str) -> Integers:
+        """Ranks with so many threads that fit on one node of a participant, shape (counts,); 0 where not even one."""
+        cores, gpus = self.constraints.node(name, version)
+        fit, needed = (cores or 0) // threads, self.gpus_per_rank(name, version)
+        return np.minimum(fit, gpus // needed) if needed else fit
+
+    def gpus_per_rank(self, name: str, version: str) -> int:
+        """GPUs that each rank of a participant takes."""
+        return int(self.constraints.of("gpus_per_rank", name, version) or 0)
+
+    def has_whole_nodes(self, name: str, version: str) -> bool:
+        """Whether a participant shares its nodes with nobody, as does one whose threads depend on the split."""
+        if self.constraints.has_whole_nodes(name):
+            return True
+        layouts = self.constraints.of("layouts", name, version) or Layouts()
+        return self.unit == "nodes" and layouts.constant_threads is None
+
+    def require_no_gaps(self, name: str, version: str) -> None:
+        """Refuse ranks of several cores, or with GPUs, on shared nodes: enough cores may be too few nodes then."""
+        layouts = self.constraints.of("layouts", name, version) or Layouts()
+        is_large = layouts.constant_threads != 1 or self.gpus_per_rank(name, version)
+        if self.constraints.unit == "nodes" and is_large and not self.has_whole_nodes(name, version):
+            raise InfeasibleError(
+                f"expected whole nodes for {name}, whose ranks have threads or GPUs, where the budget counts "
+                f"nodes, found shared ones; say machine.whole_nodes = true, or {[name]} for it alone"
+            )
 
 
 @dataclass(frozen=True)
@@ -47,68 +163,59 @@ class Admissible:
 
 def _admissible(machine: Resources, name: str, version: str, known: int | None) -> Admissible:
     """List the layouts of one version of a participant, of which times up to so many ranks are known."""
-    constraints = machine.constraints
-    stated: Layouts | None = constraints.of("layouts", name, version)
-    layouts, counted = stated or Layouts(), "rank" if stated is None else "core"
-    accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
-    # Of ranks; of who is split by these they bound the counts.
-    needed = {accepted.least.why: accepted.least.ranks} if accepted.least.ranks > 1 else {}
-    memory, of_rank = constraints.of("memory", name, version), constraints.of("memory_per_rank", name, version)
-    if memory is not None and of_rank is not None:
+    of = functools.partial(machine.constraints.of, name=name, version=version)
+    stated: Layouts | None = of("layouts")
+    layouts, accepted = stated or Layouts(), of("accepted_ranks") or AcceptedRanks()
+    minimum, multiple, allowed, grid = int(of("minimum") or 1), int(of("multiple") or 1), of("allow"), of("grid")
+    needed = {accepted.least.why: accepted.least.ranks}
+    if (memory := of("memory")) is not None and (of_rank := of("memory_per_rank")) is not None:
         # Whole quotients must not become one more by rounding.
         needed["memory"] = math.ceil(memory / of_rank * (1 - 1e-12))
-    lowest = {"minimum": int(constraints.of("minimum", name, version) or 1)}
-    lowest |= {key: ranks * (layouts.constant_threads or 1) for key, ranks in needed.items()}
-    most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
-    highest = {"maximum": constraints.of("maximum", name, version), "times known": known}
-    highest |= most_ranks if stated is None else {}
-    ends = [(int(count), key) for key, count in highest.items() if count is not None]
-    # Of the same bounds the one that says more.
-    why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
-    low, high = lowest[why], min(ends, default=None, key=lambda end: end[0])
-    multiple = int(constraints.of("multiple", name, version) or 1)
-    allowed, grid = constraints.of("allow", name, version), constraints.of("grid", name, version)
-    step = math.lcm(multiple, layouts.step or 1)
     # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
-    last = max(machine.cores_in_all, 2 * low if grid else low + step, *(allowed or (0,)))
-    last = last if high is None else min(last, high[0])
-    counts, ranks, threads = layouts.rows(low, last)
-    kept = _on_node(machine, name, version, threads)
-    rules: list[tuple[str, str, NDArray[np.bool_]]] = []
-    if multiple > 1:
-        rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
-    if stated is not None:
-        node = constraints.node(name, version)[0]
-        on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
-        rules.append((why, f"{layouts} cores for its threads{on_node}", kept))
-        rules += [(key, f"{plural(least, 'rank')} or more ({key})", ranks >= least) for key, least in needed.items()]
-        rules += [(key, f"{plural(most, 'rank')} or fewer ({key})", ranks <= most) for key, most in most_ranks.items()]
+    smallest = min((pair.cores for pair in layouts.pairs), default=(layouts.ranks or 1) * (layouts.threads or 1))
+    low = max(minimum, smallest, max(needed.values()) * (layouts.constant_threads or 1))
+    last = max(machine.cores_in_all, 2 * low if grid else low + math.lcm(multiple, layouts.step or 1), *(allowed or ()))
+    counts, ranks, threads = layouts.rows(1, last)
+    node = machine.constraints.node(name, version)[0]
+    # What each demands, in words, and which counts meet it.
+    rules: list[tuple[str, str, Booleans]] = [("minimum", f"{minimum} at least (minimum)", counts >= minimum)]
+    unit = "" if stated is None else " ranks"
+    for key, least in needed.items():
+        rules.append((key, f"{least}{unit} at least ({key})", ranks >= least))
+    for key, most in (("maximum", of("maximum")), ("times known", known)):
+        if most is not None:
+            rules.append((key, f"{most} at most ({key})", counts <= most))
+    if accepted.most != UNBOUND:
+        most = accepted.most.ranks
+        rules.append((accepted.most.why, f"{most}{unit} at most ({accepted.most.why})", ranks <= most))
+    rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
     if grid is not None:
-        good = np.isin(ranks, good_counts(tuple(grid), last))
-        rules.append(("grid", f"counts that cut its grid of {grid_text(grid)} evenly", good))
-    for _, _, mask in rules:
-        kept = kept & mask
+        text = f"counts that cut its grid of {grid_text(grid)} evenly"
+        rules.append(("grid", text, np.isin(ranks, good_counts(tuple(grid), last))))
+    _require_node(machine, name, version, threads)
+    if node is not None and stated is not None:
+        rules.append(("threads", f"threads of a rank on a node of {plural(node, 'core')}", threads <= node))
+    kept = np.logical_and.reduce([mask for _, _, mask in rules])
     if not kept.any():
-        limit = "" if high is None else high[1]
-        texts = [f"{low} at least ({why})", *([] if high is None else [f"{high[0]} at most ({limit})"])]
-        bounds = [bound for bound in (accepted.least, accepted.most) if bound.why in (why, limit)]
-        remedies = [f", or {bound.remedy}" for bound in bounds if bound.remedy]
+        texts = [text for _, text, mask in rules if not mask.all()]
+        keys = [key for key, _, mask in rules if not mask.all()]
+        remedies = [f", or {end.remedy}" for end in (accepted.least, accepted.most) if end.remedy and end.why in keys]
         raise InfeasibleError(
-            f'expected a number of {counted}s of "{key_of(name, version)}" that satisfies all of its constraints, '
-            f"found that these clash whatever the budget: {'; '.join([*texts, *(text for _, text, _ in rules)])}; "
+            f'expected a number of {"ranks" if stated is None else f"cores ({layouts})"} of "{key_of(name, version)}" '
+            f"that satisfies all of its constraints, found that these clash whatever the budget: {'; '.join(texts)}; "
             f"change one of them{''.join(remedies)}"
         )
     first = int(kept.argmax())
-    if counts[first] > low:
-        why = next((rule for rule, _, mask in rules if first and not mask[:first].any()), f"multiples of {step}")
+    why = "minimum" if stated is None or counts[first] <= minimum else str(layouts)
+    why = next((key for key, _, mask in rules if first and not mask[:first].any()), why)
     takes = machine.takes(ranks[kept], threads[kept], name, version)
     return Admissible(name, version, counts[kept], takes, why)
 
 
-def _on_node(machine: Resources, name: str, version: str, threads: Integers) -> NDArray[np.bool_]:
-    """Whether a node holds a rank with so many threads, where that is known, shape (layouts,)."""
+def _require_node(machine: Resources, name: str, version: str, threads: Integers) -> None:
+    """Refuse ranks that fit on no node, whatever the split."""
     constraints = machine.constraints
     (cores, gpus), needed = constraints.node(name, version), machine.gpus_per_rank(name, version)
     who = f'expected a rank of "{key_of(name, version)}" to fit on one node'
@@ -124,7 +231,7 @@ def _on_node(machine: Resources, name: str, version: str, threads: Integers) -> 
             f"{constraints.unit}; say how many nodes there are"
         )
     if cores is None or not len(threads):
-        return np.ones(len(threads), dtype=np.bool_)
+        return
     if threads.min() == threads.max() > cores:
         raise InfeasibleError(f"{who}, found that it has {plural(int(threads[0]), 'core')} and {node} {cores}")
     fit, wanted = int(machine.per_node(threads, name, version).max()), constraints.of("ranks_per_node", name, version)
@@ -133,7 +240,6 @@ def _on_node(machine: Resources, name: str, version: str, threads: Integers) -> 
             f"expected at most {fit} ranks of {key_of(name, version)} on {node} ({cores} cores, {gpus} GPUs), found "
             f"{wanted}"
         )
-    return threads <= cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,31 +290,40 @@ class Limits:
 
     def uses(self, split: Mapping[str, int]) -> Integers | None:
         """Resources that a split of one version each takes, shape (participants, kinds); None where it may not be."""
-        rows = {name: rows[0] for name, rows in self.rows.items()}
-        places = {name: int(np.searchsorted(row.counts, split[name])) for name, row in rows.items()}
-        if any(row.counts[places[name] : places[name] + 1].tolist() != [split[name]] for name, row in rows.items()):
-            return None
-        return np.stack([row.takes[places[name]] for name, row in rows.items()])
+        chosen = [(row.takes[row.counts == split[name]], name) for name, (row, *_) in self.rows.items()]
+        return np.concatenate([takes for takes, _ in chosen]) if all(len(takes) for takes, _ in chosen) else None
 
     def require_budget(self) -> None:
         """Refuse a budget below what everyone needs at least."""
-        able: list[tuple[int, tuple[Admissible, ...]]] = []
-        for chosen in product(*self.rows.values()):
-            uses = np.stack([row.takes[0] for row in chosen])
-            if self.machine.fits(uses):
-                return
-            if (needed := self.machine.budget_for(self.machine.total(uses))) is not None:
-                able.append((needed, chosen))
-        if not able:
-            least = [np.stack([row.takes[0] for row in rows]) for rows in self.rows.values()]
-            raise InfeasibleError(f"{self.machine.want(least)} or let a participant choose a version without")
-        needed, chosen = min(able, key=lambda entry: entry[0])
-        minima = ", ".join(f"{row.name} {row.counts[0]}{_reasons(row, self.machine)}" for row in chosen)
-        unit = self.machine.unit
+        machine, unit = self.machine, self.machine.unit
+        choices = [(chosen, np.stack([row.takes[0] for row in chosen])) for chosen in product(*self.rows.values())]
+        if any(machine.fits(uses) for _, uses in choices):
+            return
+        budgets = [(needed, chosen) for chosen, uses in choices if (needed := machine.budget_for(machine.total(uses)))]
+        if not budgets:
+            least = np.sum([np.min([row.takes[0] for row in rows], axis=0) for rows in self.rows.values()], axis=0)
+            short = [
+                f"{count} nodes of kind {kind.name!r}, found {kind.nodes}"
+                for count, kind in zip(least[1:].tolist(), self.constraints.kinds, strict=True)
+                if count > kind.nodes
+            ]
+            raise InfeasibleError(
+                f"expected at least {' and '.join(short) or 'more nodes of the kinds asked for'}; give more nodes, or "
+                "let a participant choose a version without"
+            )
+        needed, chosen = min(budgets, key=lambda entry: entry[0])
         raise InfeasibleError(
-            f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: {minima}), "
-            f"found {self.machine.budget}; give {needed} {unit} or more"
+            f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: "
+            f"{', '.join(map(self._least_of, chosen))}), found {machine.budget}; give {needed} {unit} or more"
         )
+
+    def _least_of(self, row: Admissible) -> str:
+        """Say the least count, what makes it so large, and the nodes it takes if nobody else may use them."""
+        reasons = [] if row.why == "minimum" else [row.why]
+        if self.machine.has_whole_nodes(row.name, row.version):
+            node = 1 if self.constraints.kinds else self.constraints.cores_per_node or 1
+            reasons.append(plural(int(row.takes[0].max()) // node, "whole node"))
+        return f"{row.name} {row.counts[0]}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
 def limits_of(
@@ -222,24 +337,22 @@ def limits_of(
     """Bound the splits of participants, with the versions of each if any; of some so many times are known."""
     versions = names if isinstance(names, Mapping) else dict.fromkeys(names, ("",))
     # Numbers are checked as those of constraints are.
-    asked = Constraints(minimum=minimum, maximum=maximum or {})
-    for one in (asked, constraints):
-        one.require_names(versions)
-    every = [(name, version) for name in versions for version in versions[name]]
-    low, high = (
-        {
-            key_of(*one): best(counts)
-            for one in every
-            if (counts := [count for bounds in (asked, constraints) if (count := bounds.of(key, *one)) is not None])
-        }
-        for key, best in (("minimum", max), ("maximum", min))
-    )
-    constraints = replace(constraints, minimum=low, maximum=high)
-    machine = Resources(constraints, budget, versions)
-    rows: dict[str, list[Admissible]] = {}
+    both = Constraints(minimum=minimum, maximum=maximum or {}), constraints
+    for bounds in both:
+        bounds.require_names(versions)
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    for name, version in [(name, version) for name, of_name in versions.items() for version in of_name]:
+        key = key_of(name, version)
+        low[key] = max(bounds.of("minimum", name, version) or 1 for bounds in both)
+        if ends := [end for bounds in both if (end := bounds.of("maximum", name, version)) is not None]:
+            high[key] = min(ends)
+    machine = Resources(replace(constraints, minimum=low, maximum=high), budget)
+    rows: dict[str, list[Admissible]] = {name: [] for name in versions}
     for name, of_name in versions.items():
-        problems, rows[name] = [], []
+        problems = []
         for version in of_name:
+            machine.require_no_gaps(name, version)
             try:
                 rows[name].append(_admissible(machine, name, version, (lengths or {}).get((name, version))))
             except InfeasibleError as problem:
@@ -249,14 +362,6 @@ def limits_of(
     limits = Limits(machine, rows)
     limits.require_budget()
     return limits
-
-
-def _reasons(least: Admissible, machine: Resources) -> str:
-    """Say what makes the least count so large, and the nodes it takes if nobody else may use them."""
-    reasons = [] if least.why == "minimum" else [least.why]
-    if nodes := machine.whole_nodes_of(least.takes[0], least.name, least.version):
-        reasons.append(plural(nodes, "whole node"))
-    return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def grid_text(grid: Sequence[int]) -> str:

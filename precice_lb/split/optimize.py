@@ -10,18 +10,10 @@ from typing import Literal
 import numpy as np
 
 from precice_lb.case.machine import Constraints
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.exceptions import ModelError
+from precice_lb.layout import Layouts
 from precice_lb.schedule.schedule import Coupling
-from precice_lb.split.problem import (
-    Choice,
-    Curve,
-    Problem,
-    Times,
-    parts_of,
-    ranks_of,
-    uses_at,
-    uses_of,
-)
+from precice_lb.split.problem import Choice, Curve, Problem, Times, parts_of, ranks_of, uses_at
 from precice_lb.split.solve import Solver
 
 
@@ -50,9 +42,6 @@ class SplitResult:
     used
         What the split occupies: ``ranks``, ``cores`` (as charged: those of whole nodes where the budget counts nodes),
         and ``nodes`` where they matter.
-    limits
-        Scalability limits: ranks from which on a participant gets no faster by any more that the budget admits, where
-        there is such a number.
     """
 
     split: dict[str, int]
@@ -64,7 +53,6 @@ class SplitResult:
     bound: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
 
 
 def optimize_split(
@@ -116,16 +104,15 @@ def optimize_split(
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
-    parts = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
-    solved = [(*_solved(part), whole) for whole, part in parts]
+    problems = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
+    solved = [(*_solved(problem), problem) for problem in problems]
     seconds, _, ranks, _, proof, best = min(solved, key=lambda entry: entry[:2])
     bound = min(entry[3] for entry in solved)
-    if len(parts) > 1:
-        apart = ", without those excluded," if parts[0][0].machine.constraints.excluded else ""
-        proof += f"; {len(parts)} sets of splits{apart} were solved one by one"
+    if len(problems) > 1:
+        proof += f"; {len(problems)} sets of splits were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return result_of(best, ranks, seconds, gap, proof)
+    return _result(best, ranks, seconds, gap, proof)
 
 
 def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str]:
@@ -133,32 +120,33 @@ def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    seconds = [float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True)]
-    slowest_first = sorted(seconds, reverse=True)
+    costs = (float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True))
+    slowest_first = sorted(costs, reverse=True)
     return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
 
 
-def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
+def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
     """Say everything about a split, counts as ranks."""
-    schedule, options, counts = problem.schedule, problem.options, dict(zip(problem.options, split, strict=True))
-    places = {name: int(np.searchsorted(options[name].ranks, ranks)) for name, ranks in counts.items()}
-    costs = {name: float(options[name].seconds[0, index]) for name, index in places.items()}
-    fastest = {name: int(np.argmin(option.seconds[0])) for name, option in options.items()}
-    machine = problem.machine
-    total = machine.total(np.stack([options[name].uses[index] for name, index in places.items()]))
-    layouts = {name: machine.constraints.of("layouts", name, option.version) for name, option in options.items()}
-    ranks = sum(count if layouts[name] is None else layouts[name].of(count).ranks for name, count in counts.items())
+    machine, names = problem.machine, list(problem.options)
+    counts = dict(zip(names, split, strict=True))
+    chosen = {name: option.take(option.ranks == counts[name]) for name, option in problem.options.items()}
+    costs = {name: float(option.seconds[0, 0]) for name, option in chosen.items()}
+    layouts = {
+        name: machine.constraints.of("layouts", name, problem.versions.get(name, "")) or Layouts() for name in names
+    }
     return SplitResult(
         split=counts,
         window_seconds=seconds,
-        waits={name: float(wait) for name, wait in schedule.waits(costs).items()},
+        waits={name: float(wait) for name, wait in problem.schedule.waits(costs).items()},
         compute_seconds=costs,
-        critical_cycle=schedule.critical_cycle(costs),
+        critical_cycle=problem.schedule.critical_cycle(costs),
         gap=gap,
         bound=proof,
         versions=problem.versions,
-        used={"ranks": ranks, **machine.used(total)},
-        limits={n: int(o.ranks[fastest[n]]) for n, o in options.items() if fastest[n] + 1 < len(o.ranks)},
+        used={
+            "ranks": sum(layouts[name].of(counts[name]).ranks for name in names),
+            **machine.used(np.sum([option.uses[0] for option in chosen.values()], axis=0)),
+        },
     )
 
 
@@ -169,8 +157,6 @@ def near_optimal_splits(
     coupling: Coupling = "parallel",
     within: float = 0.05,
     count: int = 10,
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> list[SplitResult]:
     """List the best splits whose window time is within a share of the best one's, best first.
@@ -180,7 +166,7 @@ def near_optimal_splits(
 
     Parameters
     ----------
-    times, budget, coupling, minimum_ranks, maximum_ranks, constraints
+    times, budget, coupling, constraints
         As for `optimize_split`.
     within
         By what share the window may be longer than the best one: 0.05 is 5 %.
@@ -200,23 +186,23 @@ def near_optimal_splits(
     """
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
-    parts = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
-    solvers = [(whole, Solver(part), part.curves()) for whole, part in parts]
+    problems = parts_of(times, budget, coupling, constraints=constraints)
+    solvers = [(problem, Solver(problem), problem.curves()) for problem in problems]
     best = [solver.solve(curves) for _, solver, curves in solvers]
     least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)
-    lists = [
-        (whole, curves, *solver.several(curves, count, least * (1 + within) * (1 + 1e-12)))
-        for whole, solver, curves in solvers
-    ]
-    proof = "all better ones are listed" if all(complete for *_, complete in lists) else "better ones may be missing"
-    listed = [(*entry, whole, curves) for whole, curves, near, _ in lists for entry in near]
+    near: list[tuple[float, list[int], Problem]] = []
+    proof = "all better ones are listed"
+    for problem, solver, curves in solvers:
+        splits, is_complete = solver.several(curves, count, least * (1 + within) * (1 + 1e-12))
+        near += [(seconds, ranks_of(curves, choice), problem) for seconds, choice in splits]
+        proof = proof if is_complete else "better ones may be missing"
     return [
-        result_of(whole, ranks_of(curves, choice), seconds, max(seconds / bound - 1.0, 0.0), proof)
-        for seconds, choice, whole, curves in sorted(listed, key=lambda entry: entry[0])[:count]
+        _result(problem, ranks, seconds, max(seconds / bound - 1.0, 0.0), proof)
+        for seconds, ranks, problem in sorted(near, key=lambda entry: entry[0])[:count]
     ]
 
 
-#: Budgets that are solved for, unless others are asked for.
+#: Budgets that are solved for one by one.
 BUDGETS = 64
 # Up to this budget all of them are looked at once, where the slowest participant sets the window time.
 _SWEPT = 4096
@@ -322,22 +308,19 @@ def tradeoff_curve(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    budgets: Sequence[int] | None = None,
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> TradeoffCurve:
     """Optimise for every budget up to a largest one.
 
+    For all of them where the slowest participant sets the window time and there are at most 4096, and wherever there
+    are at most 64; else for 64 of them in equal ratios.
+
     Parameters
     ----------
-    times, coupling, minimum_ranks, maximum_ranks, constraints
+    times, coupling, constraints
         As for `optimize_split`.
     budget
         The largest budget.
-    budgets
-        Those to look at. Without it all of them where the slowest participant sets the window time and there are at
-        most 4096, and wherever there are at most 64; else 64 of them in equal ratios.
 
     Returns
     -------
@@ -348,32 +331,25 @@ def tradeoff_curve(
     InfeasibleError, ModelError
         As `optimize_split`.
     """
-    parts = [part for _, part in parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)]
-    smallest = min(part.smallest_budget for part in parts)
-    if budgets is not None:
-        wrong = [b for b in budgets if not smallest <= b <= budget]
-        if wrong or not len(budgets):
-            raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
-    elif parts[0].schedule.is_maximum and len(parts[0].machine.capacity) == 1 and budget <= _SWEPT:
-        swept = [point for part in parts for point in _sweep(part)]
+    problems = parts_of(times, budget, coupling, constraints=constraints)
+    machine = problems[0].machine
+    needed = [machine.budget_for(problem.least) or 0 for problem in problems]
+    if problems[0].schedule.is_maximum and len(machine.capacity) == 1 and budget <= _SWEPT:
+        swept = [point for problem in problems for point in _sweep(problem)]
         return TradeoffCurve(_fastest(sorted(swept, key=lambda point: (point.cores, point.window_seconds))))
-    elif budget - smallest < BUDGETS:
-        budgets = range(smallest, budget + 1)
-    else:
-        budgets = np.geomspace(smallest, budget, BUDGETS).round().astype(int).tolist()
-    return TradeoffCurve(_fastest([_best(parts, rung) for rung in sorted(set(budgets))]))
-
-
-def _best(parts: Sequence[Problem], budget: int) -> TradeoffPoint:
-    """Solve for one budget."""
-    solutions = []
-    for problem in parts:
-        if problem.smallest_budget <= budget:
+    rungs = np.unique(np.geomspace(min(needed), budget, BUDGETS).round().astype(int))
+    if budget - min(needed) < BUDGETS:
+        rungs = np.arange(min(needed), budget + 1)
+    points = []
+    for rung in rungs.tolist():
+        solutions = []
+        for problem in (problem for problem, least in zip(problems, needed, strict=True) if least <= rung):
             curves = problem.curves()
-            solutions.append((Solver(problem, budget, quick=True).solve(curves), problem, curves))
-    solution, problem, curves = min(solutions, key=lambda entry: entry[0].seconds)
-    gap = solution.seconds / min(one.bound for one, _, _ in solutions) - 1.0
-    return _point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0))
+            solutions.append((Solver(problem, rung, quick=True).solve(curves), problem, curves))
+        solution, problem, curves = min(solutions, key=lambda entry: entry[0].seconds)
+        gap = solution.seconds / min(other.bound for other, _, _ in solutions) - 1.0
+        points.append(_point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0)))
+    return TradeoffCurve(_fastest(points))
 
 
 def _sweep(problem: Problem) -> list[TradeoffPoint]:
@@ -406,7 +382,7 @@ def _fastest(every: Sequence[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
 def _point(
     problem: Problem, curves: Sequence[Curve], choice: Choice, seconds: float, gap: float = 0.0
 ) -> TradeoffPoint:
-    total = problem.machine.total(uses_of(curves, choice))
+    total = problem.machine.total(uses_at(curves, choice))
     cores = problem.machine.cores(total)
     return TradeoffPoint(
         budget=problem.machine.budget_for(total) or 0,

@@ -12,9 +12,9 @@ solves a problem exactly serves, and the best of their answers is the best split
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -24,117 +24,93 @@ from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
-from precice_lb.split.admissible import limits_of
-from precice_lb.split.resources import Resources, require_turns
+from precice_lb.split.admissible import Admissible, Resources, limits_of
 from precice_lb.text import counts_text
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64] | Sequence[float] | Callable[[Integers], NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The running minimum of a participant's times: the counts at which it gets faster than with any fewer."""
-
-    # The counts.
-    ranks: Integers
-    # Resources that they take, shape (counts, kinds); none of the kinds ever falls.
-    uses: Integers
-    # Strictly falling seconds per window.
-    seconds: Floats
-
-    def index_within(self, allowance: Integers) -> Integers:
-        """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
-        last = [np.searchsorted(self.uses[:, k], allowance[..., k], side="right") for k in range(self.uses.shape[1])]
-        return np.asarray(np.minimum.reduce(last) - 1)
-
-    def index_reaching(self, seconds: float) -> int:
-        """Index of the first count that needs at most `seconds`; the length of the curve where none does."""
-        return len(self.seconds) - int(np.searchsorted(self.seconds[::-1], seconds, side="right"))
-
-    def take(self, chosen: Any) -> Curve:
-        """Keep some of the counts: a slice, a mask or indices."""
-        return Curve(self.ranks[chosen], self.uses[chosen], self.seconds[chosen])
-
-
 #: Which count on its curve each participant has.
 Choice = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Options:
-    """All that one version of a participant may get."""
+class Curve:
+    """Counts of a participant, what they take, and the seconds per window they need."""
 
-    version: str
-    # Rising counts, shape (counts,).
+    # Rising, shape (counts,).
     ranks: Integers
-    # Resources that they take, shape (counts, kinds).
+    # Shape (counts, kinds); none of the kinds ever falls.
     uses: Integers
-    # Compute seconds per window, shape (samples, counts); one row where the times have no samples.
+    # Shape (counts,), or (samples, counts).
     seconds: Floats
 
-    def curve(self, seconds: Floats) -> Curve:
-        """Take the running minimum over the counts; of counts that take the same, only the fastest."""
-        envelope = np.minimum.accumulate(seconds)
-        chosen = np.flatnonzero(np.concatenate(([True], seconds[1:] < envelope[:-1])))
-        # Whole nodes: several counts take the same, and the last of them is the fastest.
-        more = (np.diff(self.uses[chosen], axis=0) > 0).any(axis=1)
-        chosen = chosen[np.concatenate((more, [True]))]
-        return Curve(self.ranks[chosen], self.uses[chosen], seconds[chosen])
+    def take(self, chosen: Any) -> Curve:
+        """Keep some of the counts: a slice, a mask or indices."""
+        return Curve(self.ranks[chosen], self.uses[chosen], self.seconds[..., chosen])
 
-    def take(self, chosen: NDArray[np.bool_]) -> Options:
-        """Keep some of the counts."""
-        return Options(self.version, self.ranks[chosen], self.uses[chosen], self.seconds[:, chosen])
+    def falling(self) -> Curve:
+        """Keep the counts that are faster than any fewer; of those that take the same, only the fastest."""
+        faster = np.append(True, self.seconds[1:] < np.minimum.accumulate(self.seconds)[:-1])
+        curve = self.take(faster)
+        # Whole nodes: several counts take the same, and the last of them is the fastest.
+        return curve.take(np.append((np.diff(curve.uses, axis=0) > 0).any(axis=1), True))
+
+    def index_within(self, allowance: Integers) -> Integers:
+        """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
+        last = [np.searchsorted(uses, room, side="right") for uses, room in zip(self.uses.T, allowance.T, strict=True)]
+        return np.asarray(np.minimum.reduce(last).T - 1)
+
+    def index_reaching(self, seconds: float) -> int:
+        """Index of the first count of a falling curve that needs at most `seconds`; its length where none does."""
+        return len(self.seconds) - int(np.searchsorted(self.seconds[::-1], seconds, side="right"))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A schedule, a machine, and the options of one version of each participant."""
+    """A schedule, a machine, and all that one version of each participant may get."""
 
     schedule: Schedule
     machine: Resources
-    # By participant, in the schedule's order.
-    options: dict[str, Options]
-    # How many curves there are of each participant.
-    samples: int
+    # By participant, in the schedule's order, each with seconds of shape (samples, counts) or of one row.
+    options: dict[str, Curve]
+    # Which version of each participant that has any it is about.
+    versions: dict[str, str]
 
     @property
     def least(self) -> Integers:
-        """Resources that the least of everyone takes, shape (participants, kinds)."""
-        return np.stack([option.uses[0] for option in self.options.values()])
+        """Resources that the least of everyone takes, shape (kinds,)."""
+        return self.machine.total(np.stack([option.uses[0] for option in self.options.values()]))
 
     @property
     def is_feasible(self) -> bool:
         """Whether the machine holds the least of everyone."""
-        return bool(self.machine.fits(self.least))
+        return bool((self.least <= self.machine.capacity).all())
 
     @property
-    def versions(self) -> dict[str, str]:
-        """Which version of each participant that has any it is about."""
-        return {name: option.version for name, option in self.options.items() if option.version}
-
-    @property
-    def smallest_budget(self) -> int:
-        """Smallest budget that suffices for the least of everyone."""
-        return self.machine.budget_for(self.machine.total(self.least)) or 0
+    def samples(self) -> int:
+        """How many curves there are of each participant."""
+        return max(len(option.seconds) for option in self.options.values())
 
     def curves(self, sample: int | None = None) -> list[Curve]:
-        """Take the running minima of one sample, or of the mean over all."""
+        """Take the falling curves of one sample, or of the mean over all."""
         return [
-            o.curve(o.seconds.mean(axis=0) if sample is None else o.seconds[min(sample, len(o.seconds) - 1)])
+            replace(
+                o, seconds=o.seconds.mean(axis=0) if sample is None else o.seconds[sample % len(o.seconds)]
+            ).falling()
             for o in self.options.values()
         ]
 
 
-def uses_of(curves: Sequence[Curve], choice: Sequence[int]) -> Integers:
-    """Resources that the chosen counts take, shape (participants, kinds)."""
-    return np.stack([curve.uses[index] for curve, index in zip(curves, choice, strict=True)])
+def uses_at(curves: Sequence[Curve], indices: Any) -> Integers:
+    """Resources of splits given as indices, (..., participants), shape (..., participants, kinds)."""
+    places = np.moveaxis(np.asarray(indices), -1, 0)
+    return np.stack([curve.uses[place] for curve, place in zip(curves, places, strict=True)], axis=-2)
 
 
-def uses_at(curves: Sequence[Curve | Options], indices: Integers) -> Integers:
-    """Resources of splits given as indices, (splits, participants), shape (splits, participants, kinds)."""
-    return np.stack([option.uses[indices[:, i]] for i, option in enumerate(curves)], axis=1)
+def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
+    """Seconds of each participant of splits given as indices, both of shape (splits, participants)."""
+    return np.stack([curve.seconds[place] for curve, place in zip(curves, indices.T, strict=True)], axis=1)
 
 
 def within(curves: Sequence[Curve], machine: Resources, indices: Integers) -> Integers:
@@ -150,11 +126,6 @@ def fitting(curves: Sequence[Curve], machine: Resources, tried: Sequence[Integer
     splits = np.vstack([*tried, takers.reshape(-1, size)])
     splits = splits[((splits >= 0) & (splits < [len(curve.ranks) for curve in curves])).all(axis=1)]
     return splits[machine.fits(uses_at(curves, splits))]
-
-
-def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
-    """Seconds of each participant of splits given as indices, both of shape (splits, participants)."""
-    return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
 
 
 def ranks_of(curves: Sequence[Curve], choice: Sequence[int]) -> list[int]:
@@ -193,31 +164,52 @@ def problems_of(
     versions: dict[str, dict[str, Times]] = {
         name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
     }
-    every = [(name, version, values) for name, by_version in versions.items() for version, values in by_version.items()]
     lengths = {
-        (name, v): int(np.shape(values)[-1]) for name, v, values in every if not callable(values) and np.ndim(values)
+        (name, version): int(np.shape(values)[-1])
+        for name, by_version in versions.items()
+        for version, values in by_version.items()
+        if not callable(values) and np.ndim(values)
     }
     limits = limits_of(versions, int(budget), minimum_ranks, maximum_ranks, constraints, lengths)
-    require_turns(constraints, schedule)
-    options: dict[str, list[Options]] = {name: [] for name in names}
-    for one in (row for rows in limits.admitted.values() for row in rows):
-        if falls := np.flatnonzero((np.diff(one.takes, axis=0) < 0).any(axis=1)).tolist():
-            raise InfeasibleError(
-                f"expected pairs of {one.name} that never take fewer nodes with more cores, found such with "
-                f"{one.counts[falls[0]]} and {one.counts[falls[0] + 1]} cores; leave one out"
-            )
-        seconds = _seconds(one.name, versions[one.name][one.version], one.counts)
-        slower = 1.0 + constraints.overhead(one.name)
-        options[one.name].append(Options(one.version, one.counts, one.takes, seconds * slower))
-    samples = {len(option.seconds) for several in options.values() for option in several} - {1}
+    _require_turns(constraints, schedule)
+    slower = {name: 1.0 + constraints.overhead(name) for name in names}
+    options = [
+        [(row.version, _option(row, versions[name][row.version], slower[name])) for row in rows]
+        for name, rows in limits.admitted.items()
+    ]
+    samples = {len(option.seconds) for several in options for _, option in several} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
-    combined = (dict(zip(options, chosen, strict=True)) for chosen in product(*options.values()))
-    problems = [Problem(schedule, limits.machine, chosen, max(samples, default=1)) for chosen in combined]
+    problems = []
+    for chosen in product(*options):
+        named = {name: version for name, (version, _) in zip(names, chosen, strict=True) if version}
+        curves = {name: option for name, (_, option) in zip(names, chosen, strict=True)}
+        problems.append(Problem(schedule, limits.machine, curves, named))
     return [problem for problem in problems if problem.is_feasible]
 
 
-def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
+def _require_turns(constraints: Constraints, schedule: Schedule) -> None:
+    """Refuse to share cores between participants that the coupling lets work at the same time."""
+    for group in constraints.shared:
+        for turn, later in combinations(group.turns, 2):
+            for pair in product(turn, later):
+                # In turns, if and only if their works add up: one cycle, once around per window, has both.
+                work = {name: (name in pair) / weight for name, weight in schedule.weights.items()}
+                if float(schedule.window_seconds(work)) < 2.0 - 1e-9:
+                    raise InfeasibleError(
+                        f"expected participants that never work at the same time to share cores, found "
+                        f"{' and '.join(pair)}, which {schedule.description} lets overlap; give them cores of their own"
+                    )
+
+
+def _option(row: Admissible, values: Times, factor: float) -> Curve:
+    """Evaluate and check the times of one version of a participant."""
+    name, ranks = row.name, row.counts
+    if (falls := np.flatnonzero((np.diff(row.takes, axis=0) < 0).any(axis=1))).size:
+        raise InfeasibleError(
+            f"expected pairs of {name} that never take fewer nodes with more cores, found such with "
+            f"{ranks[falls[0]]} and {ranks[falls[0] + 1]} cores; leave one out"
+        )
     seconds = np.asarray(values(ranks) if callable(values) else values, dtype=np.float64)
     if not callable(values) and seconds.ndim:
         seconds = seconds[..., ranks - 1]
@@ -234,24 +226,23 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
             f'expected positive, finite seconds per window of "{name}", found {rows[sample, place]} at {ranks[place]} '
             "ranks; bound the ranks or use another model"
         )
-    return rows
+    return Curve(ranks, row.takes, rows * factor)
 
 
-def parts_of(*arguments: Any) -> list[tuple[Problem, Problem]]:
-    """Divide problems of one curve each into such that have no excluded split and every other one once: whole, part.
+def parts_of(*arguments: Any, **words: Any) -> list[Problem]:
+    """Divide problems of one curve each into such that have no excluded split, and every other one once.
 
     Arguments as of `problems_of`.
     """
-    problems = problems_of(*arguments)
-    excluded = problems[0].machine.constraints.excluded
-    if problems[0].samples > 1:
+    parts = problems_of(*arguments, **words)
+    if parts[0].samples > 1:
         raise ModelError(
-            f"expected one time for each number of ranks, found {problems[0].samples} samples; give their means, or "
+            f"expected one time for each number of ranks, found {parts[0].samples} samples; give their means, or "
             "the measurements to recommend_split, which draws curves itself"
         )
-    parts = [(problem, problem) for problem in problems]
+    excluded = parts[0].machine.constraints.excluded
     for split in excluded:
-        parts = [(problem, rest) for problem, part in parts for rest in _without(part, split)]
+        parts = [rest for part in parts for rest in _without(part, split)]
     if not parts:
         splits = "; ".join(map(counts_text, excluded))
         raise InfeasibleError(
@@ -261,15 +252,15 @@ def parts_of(*arguments: Any) -> list[tuple[Problem, Problem]]:
     return parts
 
 
-def _without(problem: Problem, split: Mapping[str, int]) -> list[Problem]:
+def _without(problem: Problem, split: Mapping[str, int]) -> Iterator[Problem]:
     if not split or not all(ranks in problem.options[name].ranks for name, ranks in split.items()):
-        return [problem]
-    parts = []
+        yield problem
+        return
     rest = problem.options
     for name, ranks in split.items():
-        option = rest[name]
-        equal = option.ranks == ranks
+        equal = rest[name].ranks == ranks
         if not equal.all():
-            parts.append(replace(problem, options={**rest, name: option.take(~equal)}))
-        rest = {**rest, name: option.take(equal)}
-    return [part for part in parts if part.is_feasible]
+            part = replace(problem, options={**rest, name: rest[name].take(~equal)})
+            if part.is_feasible:
+                yield part
+        rest = {**rest, name: rest[name].take(equal)}

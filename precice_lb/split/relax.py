@@ -3,31 +3,33 @@
 Minimise the window time T over convex combinations of the counts of each participant, subject to every cut of the
 window time at the mean seconds and to the machine's resources at the mean uses. Counts (columns) and cuts (lines) are
 added as they are needed. The dual multipliers of any round give a bound for all splits: the window time is never below
-the cuts' average, nor what is occupied below the average over the combinations of turns.
+the cuts' average.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import product
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.schedule import Schedule
+from precice_lb.split.admissible import Resources
 from precice_lb.split.problem import Choice, Curve, costs_at, within
-from precice_lb.split.resources import Resources
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# How far the values of a row may be from its sum, relatively.
-_EXACT = 1e-9
 #: More boxes of splits than this are not bounded.
 MAXIMUM_BOXES = 300_000
 # Rounding must not decide between equal splits.
 _LESS = 1 - 1e-12
+# A cut that adds less than this, relatively, is rounding.
+_NEW = 1 + 1e-9
+# Counts of each curve to begin with, and rounds of adding the cheapest ones.
+_FIRST, _ROUNDS = 24, 200
 
 
 class Cuts:
@@ -35,15 +37,12 @@ class Cuts:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._names = schedule.participants
         #: Weights of the cuts found, shape (cuts, participants).
-        self.matrix: Floats = np.diag([schedule.weights[name] for name in self._names])
+        self.matrix: Floats = np.diag([*schedule.weights.values()])
 
     def seconds(self, costs: Floats) -> Floats:
-        """Seconds per window, for compute seconds of shape (..., participants)."""
-        if not costs.size:
-            return np.zeros(costs.shape[:-1])
-        return np.asarray(self._schedule.window_seconds({name: costs[..., i] for i, name in enumerate(self._names)}))
+        """Seconds per window, for compute seconds of shape (splits, participants)."""
+        return self._schedule.window_seconds(dict(zip(self._schedule.participants, costs.T, strict=True)))
 
     def bound(self, costs: Floats) -> Floats:
         """Largest of the cuts found so far, never above `seconds`, for compute seconds of shape (..., participants)."""
@@ -51,54 +50,111 @@ class Cuts:
 
     def learn(self, costs: Floats) -> bool:
         """Find the cut that sets the window time of compute seconds, shape (participants,); whether it is a new one."""
-        window = float(self.seconds(costs))
-        if window <= float(self.bound(costs)) * (1 + _EXACT):
+        cut = self._schedule.cut(costs)
+        if cut @ costs <= self.bound(costs) * _NEW:
             return False
-        row = self._slope(costs, window)
-        self.matrix = np.vstack([self.matrix, row])
+        self.matrix = np.vstack([self.matrix, cut])
         return True
 
-    def _slope(self, costs: Floats, window: float) -> Floats:
-        generator = np.random.default_rng(len(self.matrix))
-        best: Floats = self.matrix[0]
-        tightness = 0.0
-        # Between two cycles the differences belong to neither: step aside, less and less far.
-        for aside, step in ((0.0, 1e-3), (0.0, 1e-5), (1e-4, 1e-6), (1e-6, 1e-8), (1e-7, 1e-9)):
-            point = costs + aside * window * generator.random(len(costs))
-            around = np.vstack([point, point + step * window * np.eye(len(costs))])
-            values = self.seconds(around)
-            row = _rational((values[1:] - values[0]) / (step * window), 1e-13 / step)
-            # A slope belongs to one cycle if it adds up to the value itself.
-            if abs(float(row @ point) - values[0]) <= max(_EXACT, 1e-14 / step) * values[0]:
-                reached = float(row @ costs) / window
-                if reached > tightness:
-                    best, tightness = row, reached
-                if reached >= 1 - _EXACT:
-                    break
-        return best
 
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """Best mixture of splits, over all counts on the curves, and dual multipliers."""
 
-def _rational(row: Floats, error: float) -> Floats:
-    """Snap to nearby fractions of small whole numbers, which weights of cycles are, within the error of differences."""
-    snapped = np.array([float(Fraction(float(value)).limit_denominator(240)) for value in row])
-    close = np.abs(snapped - row) <= 10 * error
-    return np.maximum(np.where(close, snapped, row), 0.0)
-
-
-@dataclass(frozen=True)
-class Multipliers:
-    """Dual multipliers of a relaxation: no split is better than the sum over participants of their reduced costs."""
-
+    curves: Sequence[Curve]
     # Weight of each participant's seconds, shape (participants,).
     work: Floats
-    # Seconds for each resource that each participant takes, shape (participants, kinds).
+    # Seconds for each resource, shape (kinds,), and for the whole machine.
+    prices: Floats
+    machine: float
+    # Resources of each participant in the mixture, shape (participants, kinds).
     use: Floats
-    # Seconds to subtract: for the whole machine.
-    capacity: float
 
-    def reduced(self, index: int, curve: Curve) -> Floats:
-        """Reduced cost of each count on a participant's curve, in seconds."""
-        return np.asarray(self.work[index] * curve.seconds + curve.uses @ self.use[index])
+    @cached_property
+    def reduced(self) -> list[Floats]:
+        """Reduced cost of each count on each curve, in seconds: no split is shorter than the sum of its own."""
+        part = self.machine / len(self.curves)
+        return [
+            weight * c.seconds + c.uses @ self.prices - part for weight, c in zip(self.work, self.curves, strict=True)
+        ]
+
+    @cached_property
+    def bound(self) -> float:
+        """Seconds below which there is no split."""
+        return sum(float(costs.min()) for costs in self.reduced)
+
+    def start(self) -> Choice:
+        """Round the mixture off: for each participant the most counts within its mean use."""
+        room = np.floor(self.use * (1 + 1e-9)).astype(np.int64)
+        return tuple(max(int(curve.index_within(most)), 0) for curve, most in zip(self.curves, room, strict=True))
+
+    def useful(self, limit: float) -> list[Integers]:
+        """Find the counts that a split shorter than `limit` may have by their reduced costs: indices on each curve."""
+        # A little more, so that rounding takes no optimum away.
+        slack = limit - self.bound + 1e-9 * limit
+        return [np.flatnonzero(costs <= costs.min() + slack) for costs in self.reduced]
+
+
+def relax(curves: Sequence[Curve], machine: Resources, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
+    """Solve the linear program in which everyone mixes its counts; the scale is a window time of the right size."""
+    kinds = len(machine.capacity)
+    # Participant and index on its curve.
+    columns = {
+        (i, int(j))
+        for i, curve in enumerate(curves)
+        for j in np.geomspace(1, len(curve.ranks), min(_FIRST, len(curve.ranks))).round() - 1
+    }
+    # To begin with, any cut is a bound.
+    best = Relaxation(curves, cuts.matrix[0], np.zeros(kinds), 0.0, np.zeros((len(curves), kinds)))
+    for _ in range(_ROUNDS):
+        solved = _solved(curves, sorted(columns), machine, cuts.matrix, scale)
+        if solved is None:
+            break
+        value, costs, mixed = solved
+        # Of the last round the mixture, of the best bound the multipliers.
+        best = mixed if mixed.bound > best.bound else replace(best, use=mixed.use)
+        before = len(columns)
+        columns |= {(i, int(reduced.argmin())) for i, reduced in enumerate(mixed.reduced)}
+        # More cuts only make it longer, more columns only shorter: at neither both agree.
+        grown = cuts.learn(costs) or len(columns) > before
+        seconds = float(cuts.seconds(costs[None])[0])
+        if not grown or (value * (1 - tolerance) <= best.bound and seconds <= value * (1 + tolerance)):
+            break
+    return best
+
+
+def _solved(
+    curves: Sequence[Curve], columns: Sequence[tuple[int, int]], machine: Resources, cuts: Floats, scale: float
+) -> tuple[float, Floats, Relaxation] | None:
+    """Solve it over some columns, in units of the scale and of the machine; None where HiGHS cannot.
+
+    Give its value, the mean seconds of each participant, and mixture and multipliers.
+    """
+    # Of which loading takes a third of a second.
+    from scipy.optimize import linprog
+
+    # A resource of which there is none needs no unit either.
+    unit = np.maximum(machine.capacity, 1).astype(np.float64)
+    owner = np.array([i for i, _ in columns])
+    seconds = np.array([curves[i].seconds[j] for i, j in columns]) / scale
+    uses = np.stack([curves[i].uses[j] for i, j in columns]) / unit
+    owned = (np.arange(len(curves))[:, None] == owner).astype(np.float64)
+    # Variables: the share of each column, and the window time.
+    work, taken = cuts[:, owner] * seconds, np.pad(uses.T, ((0, 0), (0, 1)))
+    lines = np.vstack([np.pad(work, ((0, 0), (0, 1)), constant_values=-1.0), taken])
+    right = np.append(np.zeros(len(cuts)), machine.capacity / unit)
+    cost = np.append(np.zeros(len(columns)), 1.0)
+    done = linprog(cost, lines, right, np.pad(owned, ((0, 0), (0, 1))), np.ones(len(curves)), method="highs")
+    if done.status != 0:
+        return None
+    marginals = np.maximum(-done.ineqlin.marginals, 0.0)
+    share, prices = marginals[: len(cuts)], marginals[len(cuts) :] * scale / unit
+    mixture = owned * done.x[:-1]
+    # Rounding must not spoil the proof: shares of the cuts sum to 1.
+    mixed = Relaxation(
+        curves, share @ cuts / share.sum(), prices, float(prices @ machine.capacity), mixture @ uses * unit
+    )
+    return float(done.fun) * scale, mixture @ seconds * scale, mixed
 
 
 @dataclass
@@ -126,90 +182,68 @@ class Best:
             del self.splits[self.count :]
 
 
-class _RangeMinimum:
-    """Minimum over any range of an array, in constant time."""
-
-    def __init__(self, values: Floats) -> None:
-        self._levels = [values]
-        width = 1
-        while 2 * width <= len(values):
-            last = self._levels[-1]
-            self._levels.append(np.minimum(last[:-width], last[width:]))
-            width *= 2
-
-    def __call__(self, low: Integers, high: Integers) -> Floats:
-        # Exponent of the largest power of two within the length.
-        level = np.frexp((high - low + 1).astype(np.float64))[1] - 1
-        result = np.empty(len(low))
-        for k in np.unique(level):
-            rows = level == k
-            values = self._levels[k]
-            result[rows] = np.minimum(values[low[rows]], values[high[rows] - (1 << int(k)) + 1])
-        return result
-
-
 class Boxes:
-    """Boxes of splits that may hold one of interest."""
+    """Boxes of splits that may hold one of interest; reduced costs bound them too, where there are any."""
 
     def __init__(
-        self, curves: Sequence[Curve], machine: Resources, cuts: Cuts, best: Best, multipliers: Multipliers | None
+        self, curves: Sequence[Curve], machine: Resources, cuts: Cuts, best: Best, reduced: Sequence[Floats]
     ) -> None:
-        self._curves, self._machine = curves, machine
-        self._cuts, self._best, self._multipliers = cuts, best, multipliers
-        count = len(curves)
-        self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
-        self._free = [i for i in range(count) if i != self._last]
-        if multipliers is not None:
-            self._reduced = [_RangeMinimum(multipliers.reduced(i, curve)) for i, curve in enumerate(curves)]
-        self.low = np.zeros((1, count), dtype=np.int64)
-        self.high = np.array([[len(curve.ranks) - 1 for curve in curves]], dtype=np.int64)
-        self.bounds: Floats = np.zeros(1)
+        self._curves, self._machine, self._cuts, self._best = curves, machine, cuts, best
+        sizes = [len(curve.ranks) for curve in curves]
+        # Of the best split alone: who has most counts takes what is left.
+        self._last = int(np.argmax(sizes)) if best.count == 1 else -1
+        self._free = np.array([i for i in range(len(curves)) if i != self._last], dtype=np.int64)
+        self._reduced = [np.append(costs, np.inf) for costs in reduced]
+        self._low, self._high = np.zeros((1, len(sizes)), dtype=np.int64), np.array([sizes]) - 1
+        self._bounds: Floats = np.zeros(1)
         self._shrink()
 
     def search(self, most: int) -> tuple[int, float]:
         """Find the shortest splits; count the boxes that were bounded, and bound what is not in ``best``."""
         boxes = 0
-        while len(self.low):
-            if boxes + len(self.low) > most:
-                return boxes, min(float(self.bounds.min()), self._best.limit)
-            boxes += len(self.low)
+        while len(self._low):
+            if boxes + len(self._low) > most:
+                return boxes, min(float(self._bounds.min()), self._best.limit)
+            boxes += len(self._low)
             self._halve()
         return boxes, self._best.limit
 
     def _halve(self) -> None:
         """Split every box in its longest direction, and bound the halves."""
-        extent = (self.high - self.low)[:, self._free]
-        rows = np.arange(len(extent))
-        longest = np.array(self._free)[np.argmax(extent, axis=1)] if self._free else np.zeros(len(rows), dtype=np.int64)
-        middle = (self.low[rows, longest] + self.high[rows, longest]) // 2
-        first, second = self.high.copy(), self.low.copy()
+        rows = np.arange(len(self._low))
+        longest = self._free[np.argmax((self._high - self._low)[:, self._free], axis=1)]
+        middle = (self._low[rows, longest] + self._high[rows, longest]) // 2
+        first, second = self._high.copy(), self._low.copy()
         first[rows, longest] = middle
         second[rows, longest] = middle + 1
-        self.low = np.concatenate((self.low, second))
-        self.high = np.concatenate((first, self.high))
+        self._low = np.concatenate((self._low, second))
+        self._high = np.concatenate((first, self._high))
+        self._bounds = np.tile(self._bounds, 2)
         self._shrink()
 
     def _shrink(self) -> None:
         """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
-        most = within(self._curves, self._machine, self.low)
-        fits = (most >= self.low).all(axis=1)
-        self.low, self.high = self.low[fits], np.minimum(self.high, most)[fits]
-        bounds = self._bounds()
-        keep = bounds < self._best.limit
-        self.low, self.high, bounds = self.low[keep], self.high[keep], bounds[keep]
-        fewest = self.low.copy()
+        most = within(self._curves, self._machine, self._low)
+        self._high = np.minimum(self._high, most)
+        self._keep((most >= self._low).all(axis=1))
+        self._bounds = self._cuts.bound(costs_at(self._curves, self._high))
+        if self._reduced:
+            ends = zip(self._reduced, self._low.T, self._high.T, strict=True)
+            # Of each participant the least from the fewest to the most counts of each box.
+            lowest = [
+                np.minimum.reduceat(costs, np.stack([low, high + 1], axis=1).ravel())[::2] for costs, low, high in ends
+            ]
+            reduced = np.sum(lowest, axis=0)
+            self._bounds = np.maximum(self._bounds, reduced)
+        self._keep(self._bounds < self._best.limit)
+        fewest = self._low.copy()
         if self._last >= 0:
-            fewest[:, self._last] = self.high[:, self._last]
+            fewest[:, self._last] = self._high[:, self._last]
         self._take(fewest)
-        is_open = (bounds < self._best.limit) & (self.low < self.high)[:, self._free].any(axis=1)
-        self.low, self.high, self.bounds = self.low[is_open], self.high[is_open], bounds[is_open]
+        self._keep((self._bounds < self._best.limit) & (self._low < self._high)[:, self._free].any(axis=1))
 
-    def _bounds(self) -> Floats:
-        bounds = self._cuts.bound(costs_at(self._curves, self.high))
-        if self._multipliers is not None:
-            reduced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._reduced))
-            bounds = np.maximum(bounds, reduced - self._multipliers.capacity)
-        return bounds
+    def _keep(self, kept: Any) -> None:
+        self._low, self._high, self._bounds = self._low[kept], self._high[kept], self._bounds[kept]
 
     def _take(self, splits: Integers) -> None:
         costs = costs_at(self._curves, splits)
@@ -220,103 +254,3 @@ class Boxes:
         # The cut that makes the most promising one worse than it looked serves all boxes from now on.
         if len(promising):
             self._cuts.learn(costs[promising[np.argmin(self._cuts.bound(costs[promising]))]])
-
-
-# Counts of each curve to begin with, and rounds of adding the cheapest ones.
-_FIRST = 24
-_ROUNDS = 200
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """Best mixture of splits, over all counts on the curves."""
-
-    # No split has a shorter window.
-    bound: float
-    # Proof of it.
-    multipliers: Multipliers
-    # Resources of each participant in the mixture, shape (participants, kinds).
-    use: Floats
-
-    def start(self, curves: Sequence[Curve]) -> Choice:
-        """Round the mixture off: for each participant the most counts within its mean use."""
-        room = np.floor(self.use * (1 + 1e-9)).astype(np.int64)
-        return tuple(max(int(curve.index_within(most)), 0) for curve, most in zip(curves, room, strict=True))
-
-    def useful(self, curves: Sequence[Curve], limit: float) -> list[Integers]:
-        """Find the counts that a split shorter than `limit` may have by their reduced costs: indices on each curve."""
-        reduced = [self.multipliers.reduced(index, curve) for index, curve in enumerate(curves)]
-        # A little more, so that rounding takes no optimum away.
-        slack = limit - self.bound + 1e-9 * limit
-        return [np.flatnonzero(values <= values.min() + slack) for values in reduced]
-
-
-def relax(curves: Sequence[Curve], machine: Resources, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
-    """Solve the linear program in which everyone mixes its counts; the scale is a window time of the right size."""
-    # Participant and index on its curve.
-    columns = {
-        (i, int(j))
-        for i, curve in enumerate(curves)
-        for j in np.geomspace(1, len(curve.ranks), min(_FIRST, len(curve.ranks))).round() - 1
-    }
-    # To begin with, any cut is a bound.
-    use = np.zeros((len(curves), len(machine.capacity)))
-    multipliers = Multipliers(cuts.matrix[0], use, 0.0)
-    bound = sum(float(multipliers.reduced(i, curve).min()) for i, curve in enumerate(curves))
-    for _ in range(_ROUNDS):
-        solved = _solved(curves, sorted(columns), machine, cuts.matrix, scale)
-        if solved is None:
-            break
-        value, prices, costs, use = solved
-        reduced = [prices.reduced(i, curve) for i, curve in enumerate(curves)]
-        total = sum(float(values.min()) for values in reduced) - prices.capacity
-        if total > bound:
-            bound, multipliers = total, prices
-        before = len(columns)
-        columns |= {(i, int(values.argmin())) for i, values in enumerate(reduced)}
-        # More cuts only make it longer, more columns only shorter: at neither both agree.
-        grown = cuts.learn(costs) or len(columns) > before
-        if not grown or (value - bound <= tolerance * value and float(cuts.seconds(costs)) <= value * (1 + tolerance)):
-            break
-    return Relaxation(bound, multipliers, use)
-
-
-def _solved(
-    curves: Sequence[Curve], columns: Sequence[tuple[int, int]], machine: Resources, cuts: Floats, scale: float
-) -> tuple[float, Multipliers, Floats, Floats] | None:
-    """Solve it over some columns, in units of the scale and of the machine.
-
-    Give value, multipliers, and the mean seconds and uses of each participant; None where HiGHS cannot.
-    """
-    # A resource of which there is none needs no unit either.
-    unit = np.maximum(machine.capacity, 1).astype(np.float64)
-    owner = np.array([i for i, _ in columns])
-    seconds = np.array([curves[i].seconds[j] for i, j in columns]) / scale
-    uses = np.stack([curves[i].uses[j] for i, j in columns]) / unit
-    # Who stands beside whom, in each combination of turns: what all of them take at most is what is occupied.
-    beside = np.array([np.isin(range(len(curves)), np.concatenate(turns)) for turns in product(*machine.groups)])
-    capacity = np.tile(machine.capacity / unit, len(beside))
-    # Variables: the share of each column, and the window time.
-    work = np.hstack([cuts[:, owner] * seconds, np.full((len(cuts), 1), -1.0)])
-    taken = (beside[:, None, owner] * uses.T).reshape(len(capacity), -1)
-    owned = np.arange(len(curves))[:, None] == owner
-    lines = np.vstack([work, np.pad(taken, ((0, 0), (0, 1)))])
-    right = np.concatenate((np.zeros(len(cuts)), capacity))
-    cost = np.append(np.zeros(len(columns)), 1.0)
-    whole = np.pad(owned.astype(np.float64), ((0, 0), (0, 1)))
-    # Of which loading takes a third of a second.
-    from scipy.optimize import linprog
-
-    done = linprog(cost, lines, right, whole, np.ones(len(curves)), method="highs")
-    if done.status != 0:
-        return None
-    mean, use = owned @ (done.x[:-1] * seconds), owned @ (done.x[:-1, None] * uses)
-    marginals = np.maximum(-done.ineqlin.marginals, 0.0)
-    share, prices = marginals[: len(cuts)], marginals[len(cuts) :]
-    # Rounding must not spoil the proof: shares of the cuts sum to 1.
-    multipliers = Multipliers(
-        share @ cuts / share.sum(),
-        beside.T @ prices.reshape(len(beside), -1) * scale / unit,
-        float(prices @ capacity) * scale,
-    )
-    return float(done.fun) * scale, multipliers, mean * scale, use * unit

@@ -21,9 +21,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.problem import Choice, Curve, Problem, costs_at, fitting, uses_of
+from precice_lb.split.admissible import Resources
+from precice_lb.split.problem import Choice, Curve, Problem, costs_at, fitting, uses_at
 from precice_lb.split.relax import MAXIMUM_BOXES, Best, Boxes, Cuts, relax
-from precice_lb.split.resources import Resources
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ def minimax_split(
         # At equal times the one whose next step costs most stays behind.
         slowest = max(
             (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
-            key=lambda i: np.diff(curves[i].uses[choice[i] : choice[i] + 2, 0], append=np.inf)[0],
+            key=lambda i: np.diff(curves[i].uses[choice[i] : choice[i] + 2].max(axis=1), append=np.inf)[0],
         )
         settled[slowest] = choice[slowest]
         if len(settled) == len(curves):
@@ -76,17 +76,17 @@ def _shortest(
     unsettled = [i for i in range(len(curves)) if i not in settled]
     # Nobody can be faster than at the end of its curve.
     low = max(float(curves[i].seconds[-1]) for i in unsettled)
-    if machine.fits(uses_of(curves, choice := needs(low))):
+    if machine.fits(uses_at(curves, choice := needs(low))):
         return low, choice, None
     middle = math.nextafter(high, low)
     while low < middle < high:
-        if machine.fits(uses_of(curves, choice := needs(middle))):
+        if machine.fits(uses_at(curves, choice := needs(middle))):
             # Always a time on one of the curves.
             high = max(float(curves[i].seconds[choice[i]]) for i in unsettled)
         else:
             low = middle
         middle = 0.5 * (low + high)
-    return high, needs(high), machine.total(uses_of(curves, needs(low)))
+    return high, needs(high), machine.total(uses_at(curves, needs(low)))
 
 
 def descend(
@@ -129,38 +129,33 @@ class Solver:
     """Solves one problem for one or many sets of curves; what it learns about the window time serves all of them."""
 
     def __init__(self, problem: Problem, budget: int | None = None, quick: bool = False) -> None:
-        self.problem = problem
+        self._schedule = problem.schedule
         self._machine = problem.machine if budget is None else problem.machine.with_budget(budget)
         self._cuts = Cuts(problem.schedule)
         self._boxes = MAXIMUM_BOXES * (_QUICK if quick else 1)
-        alone = all(len(turns) == 1 for turns in self._machine.groups) and len(self._machine.capacity) == 1
-        self._adds_up = alone and problem.schedule.is_sum
 
     def solve(self, curves: Sequence[Curve]) -> Solution:
         """Find the split with the shortest window."""
-        is_maximum = self.problem.schedule.is_maximum
+        is_maximum = self._schedule.is_maximum
         choice, needed = minimax_split(self.weighted(curves), self._machine, only_slowest=not is_maximum)
         seconds = self.seconds(curves, choice)
         if is_maximum:
             budget = None if needed is None else self._machine.budget_for(needed)
             shorter = f"a shorter window needs {budget} {self._machine.unit}"
-            proof = shorter if budget else "the slowest is as fast as it gets"
-            return Solution(choice, seconds, seconds, proof)
+            return Solution(choice, seconds, seconds, shorter if budget else "the slowest is as fast as it gets")
         best = Best()
         best.add(seconds, choice)
         bound, proof = self._search(curves, best)
         seconds, choice = best.splits[0]
         return Solution(choice, seconds, bound, proof)
 
-    def bounded(self, curves: Sequence[Curve]) -> Solution:
+    def bounded(self, curves: Sequence[Curve]) -> Choice:
         """Find a split that is nearly as short as a bound, which is enough where many are only averaged."""
-        if self.problem.schedule.is_maximum or _count(curves) <= DIRECT_SPLITS:
-            return self.solve(curves)
+        if self._schedule.is_maximum or _count(curves) <= DIRECT_SPLITS:
+            return self.solve(curves).choice
         choice, _ = minimax_split(self.weighted(curves), self._machine, only_slowest=True)
-        relaxation = relax(curves, self._machine, self._cuts, self.seconds(curves, choice), _AVERAGED)
-        start = relaxation.start(curves)
-        choice = start if self._machine.fits(uses_of(curves, start)) else choice
-        return Solution(choice, self.seconds(curves, choice), relaxation.bound, "by a linear relaxation")
+        start = relax(curves, self._machine, self._cuts, self.seconds(curves, choice), _AVERAGED).start()
+        return start if self._machine.fits(uses_at(curves, start)) else choice
 
     def several(self, curves: Sequence[Curve], count: int, within: float) -> tuple[list[tuple[float, Choice]], bool]:
         """Find the best splits up to a window time, best first; and whether that is proven."""
@@ -170,19 +165,16 @@ class Solver:
 
     def seconds(self, curves: Sequence[Curve], choice: Choice) -> float:
         """Seconds per window of a choice."""
-        return float(_seconds(self._cuts, curves, np.array([choice]))[0])
+        return float(self._seconds(curves, np.array([choice]))[0])
 
     def weighted(self, curves: Sequence[Curve]) -> list[Curve]:
         """Weigh the seconds as the window time does if nobody else costs anything."""
-        weights = self.problem.schedule.weights.values()
-        return [
-            curve if weight == 1 else replace(curve, seconds=curve.seconds * weight)
-            for curve, weight in zip(curves, weights, strict=True)
-        ]
+        weights = self._schedule.weights.values()
+        return [replace(curve, seconds=curve.seconds * weight) for curve, weight in zip(curves, weights, strict=True)]
 
     def leftover(self, curves: Sequence[Curve], choice: Choice) -> Choice:
         """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""
-        if self.problem.schedule.is_maximum:
+        if self._schedule.is_maximum:
             return choice
         rest = [curve.take(slice(i, None)) for curve, i in zip(curves, choice, strict=True)]
         more, _ = minimax_split(self.weighted(rest), self._machine)
@@ -190,37 +182,41 @@ class Solver:
 
     def _search(self, curves: Sequence[Curve], best: Best) -> tuple[float, str]:
         """Find the best splits; give the seconds that no other split is below, and why."""
-        kept = [np.arange(len(curve.ranks)) for curve in curves]
-        relaxation = None
+        kept, reduced, relaxation = [np.arange(len(curve.ranks)) for curve in curves], [], None
         if _count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
             relaxation = relax(curves, self._machine, self._cuts, scale)
-            start = relaxation.start(curves)
-            if best.count == 1 and self._adds_up:
-                if self._machine.fits(uses_of(curves, start)):
-                    best.add(self.seconds(curves, start), start)
-                if self._add_up(curves, relaxation.useful(curves, best.limit), best):
+            starts = [choice for _, choice in best.splits[:1]]
+            if self._machine.fits(uses_at(curves, start := relaxation.start())):
+                starts.append(start)
+            if best.count == 1 and self._schedule.is_sum and len(self._machine.capacity) == 1:
+                for choice in starts:
+                    best.add(self.seconds(curves, choice), choice)
+                if self._add_up(curves, relaxation.useful(best.limit), best):
                     return best.splits[0][0], "all sums of times were compared"
-            self._improve(curves, start, best)
-            kept = relaxation.useful(curves, best.limit)
+            for choice in starts:
+                indices, seconds = descend(curves, self._machine, partial(self._seconds, curves), np.array(choice))
+                best.add(seconds, tuple(indices.tolist()))
+            kept = relaxation.useful(best.limit)
+            reduced = [costs[indices] for costs, indices in zip(relaxation.reduced, kept, strict=True)]
         shorter = Best(best.count, best.limit)
         boxes, bound = 0, np.inf
         if all(map(len, kept)):
             useful = [curve.take(indices) for curve, indices in zip(curves, kept, strict=True)]
-            multipliers = relaxation.multipliers if relaxation else None
             most = int(self._boxes * (_LISTED if best.count > 1 else 1))
-            boxes, bound = Boxes(useful, self._machine, self._cuts, shorter, multipliers).search(most)
+            boxes, bound = Boxes(useful, self._machine, self._cuts, shorter, reduced).search(most)
         for seconds, choice in shorter.splits:
-            best.add(seconds, tuple(int(indices_of[i]) for indices_of, i in zip(kept, choice, strict=True)))
+            best.add(seconds, tuple(int(indices[i]) for indices, i in zip(kept, choice, strict=True)))
+        least = best.splits[0][0] if best.count == 1 else bound
         if bound >= shorter.limit:
-            bound = best.splits[0][0] if best.count == 1 else bound
-            return bound, f"none is left in {boxes} groups of splits that were searched"
-        by = "what was bounded"
+            return least, f"none is left in {boxes} groups of splits that were searched"
         if relaxation:
-            bound, by = max(bound, relaxation.bound), "a linear relaxation"
-        if best.count == 1:
-            bound = min(bound, best.splits[0][0])
-        return bound, f"no split is below {bound:.6g} s by {by}"
+            bound = max(bound, relaxation.bound)
+        bound = min(bound, least)
+        return (
+            bound,
+            f"no split is below {bound:.6g} s by {'a linear relaxation' if relaxation else 'what was bounded'}",
+        )
 
     def _add_up(self, curves: Sequence[Curve], kept: Sequence[Integers], best: Best) -> bool:
         """Find the least sum of seconds by a dynamic programme over what all may take beyond their least."""
@@ -251,22 +247,12 @@ class Solver:
         best.add(self.seconds(curves, choice), choice)
         return True
 
-    def _improve(self, curves: Sequence[Curve], start: Choice, best: Best) -> None:
-        """Descend from the best split known, and from another one if it fits."""
-        starts = [choice for _, choice in best.splits[:1]]
-        if self._machine.fits(uses_of(curves, start)):
-            starts.append(start)
-        for choice in starts:
-            indices, seconds = descend(curves, self._machine, partial(_seconds, self._cuts, curves), np.array(choice))
-            best.add(seconds, tuple(indices.tolist()))
+    def _seconds(self, curves: Sequence[Curve], splits: Integers) -> Floats:
+        """Seconds per window of splits given as indices, shape (splits,)."""
+        return self._cuts.seconds(costs_at(curves, splits))
 
 
 def _count(curves: Sequence[Curve]) -> int:
     """Count the splits to compare: the participant with the most counts gets what is left."""
     sizes = [len(curve.ranks) for curve in curves]
     return math.prod(sizes) // max(sizes)
-
-
-def _seconds(cuts: Cuts, curves: Sequence[Curve], splits: Integers) -> Floats:
-    """Seconds per window of splits given as indices, shape (splits,)."""
-    return cuts.seconds(costs_at(curves, splits))

@@ -13,16 +13,12 @@ import inside_claim
 
 
 def test_domains_unlike_the_training_are_predicted() -> None:
-    blind, fractions, told, all_told = list(inside_claim.HOW)[:4]
-    found = [
-        inside_claim.compare(40, 0.03, seed, resolution=32, ways=(blind, fractions, told, all_told))
-        for seed in range(2)
-    ]
+    blind, fractions, told = list(inside_claim.HOW)[:3]
+    found = [inside_claim.compare(40, 0.03, seed, resolution=32, ways=(blind, fractions, told)) for seed in range(2)]
 
     def off(way: str) -> np.ndarray:
         return np.abs(np.concatenate([each[way, name] for each in found for name in inside_claim.DOMAINS]) - 1)
 
-    assert off(all_told).mean() < 0.1
-    assert off(all_told).max() < 0.5
     assert off(told).mean() < 0.2
-    assert off(all_told).mean() < off(fractions).mean() < off(blind).mean()
+    assert off(fractions).mean() < 0.2
+    assert off(fractions).mean() < off(blind).mean()

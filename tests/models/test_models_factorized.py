@@ -1,4 +1,4 @@
-"""Factorised terms: planted work and surface are found again, also for a mesh never measured."""
+"""Factorised terms planted and found again, also for a mesh never measured; and networks at an unseen level."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.published.factorized import FactorizedRegressor
+from precice_lb.models.published.factorized import FactorizedRegressor, NeuralRegressor
+from precice_lb.models.published.normal_form import smape
 
 Array = NDArray[np.float64]
 GRID = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [1e4, 3e4, 1e5, 3e5])))
@@ -51,24 +52,6 @@ def test_further_parameters_become_factors() -> None:
     np.testing.assert_allclose(swapped.predict(rows[:, [0, 2, 1]]), model.predict(rows), rtol=1e-3)
 
 
-def test_a_level_of_refinement_is_as_good_as_the_number_of_elements() -> None:
-    rng = np.random.default_rng(2)
-    for dimensions in (2, 3):
-        levels = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [4.0, 5, 6, 7])))
-        elements = levels * [1.0, 0.0] + np.column_stack([np.zeros(20), 2.0 ** (dimensions * levels[:, 1])])
-        y = solver(elements, dimensions=dimensions) * np.exp(0.03 * rng.standard_normal(20))
-        by_level = FactorizedRegressor(dimensions=dimensions).fit(levels, y)
-        by_elements = FactorizedRegressor(dimensions=dimensions).fit(elements, y)
-        assert by_level.level_
-        assert not by_elements.level_
-        finer = np.array([[64.0, 9.0], [512.0, 9.0]])
-        more = np.column_stack([finer[:, 0], 2.0 ** (dimensions * finer[:, 1])])
-        np.testing.assert_allclose(by_level.predict(finer), by_elements.predict(more), rtol=1e-3)
-        np.testing.assert_allclose(by_level.formula_(finer), by_level.predict(finer), rtol=1e-9)
-        np.testing.assert_allclose(by_level.predict(finer), solver(more, dimensions=dimensions), rtol=0.25)
-        assert f"({2**dimensions}^x1)^" in by_level.formula_.text()
-
-
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
@@ -88,25 +71,24 @@ def test_parameters_that_are_not_positive_are_refused() -> None:
         FactorizedRegressor().fit(GRID * [1.0, 0.0], solver(GRID))
 
 
-def apart(rng: np.random.Generator, rows: int = 60) -> tuple[Array, Array, Array, Array]:
-    """Solvers with two kinds of costly elements, and partitions whose surfaces are not those of cubes."""
+def apart(rng: np.random.Generator, rows: int = 60) -> tuple[Array, Array, Array]:
+    """Solvers with two kinds of costly elements, and partitions whose surfaces are not quite those of cubes."""
     size = rng.uniform(1e4, 1e6, rows)
     ranks = rng.choice([8.0, 16, 32, 64], rows)
     kinds = rng.dirichlet([1.0, 1.0, 2.0], rows)[:, :2]
-    surface = 7.0 * (size / ranks) ** 0.58 * np.exp(0.1 * rng.standard_normal(rows))
+    surface = 7.0 * (size / ranks) ** 0.62 * np.exp(0.1 * rng.standard_normal(rows))
     computation = 1e-5 * size / ranks * (1 + 4 * kinds[:, 0] + 9 * kinds[:, 1])
-    return np.column_stack([ranks, size, kinds]), computation, 2e-5 * surface, surface
+    return np.column_stack([ranks, size, kinds]), computation, 2e-5 * surface
 
 
 def test_kinds_of_elements_and_communication_measured_apart_are_found_again() -> None:
     rng = np.random.default_rng(3)
-    rows, computation, communication, surface = apart(rng)
+    rows, computation, communication = apart(rng)
     noisy = [part * np.exp(0.03 * rng.standard_normal(len(rows))) for part in (computation, communication)]
-    model = FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, sum(noisy), communication=noisy[1], surface=surface)
+    model = FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, sum(noisy), communication=noisy[1])
     np.testing.assert_allclose(np.exp(model.extra_), [4.0, 9.0], rtol=0.1)
-    assert model.surface_[1] == pytest.approx(0.58, abs=0.03)
-    unseen, work, sent, partitions = apart(rng, 400)
-    np.testing.assert_allclose(model.predict(unseen, surface=partitions), work + sent, rtol=0.15)
+    unseen, work, sent = apart(rng, 400)
+    assert np.abs(np.log(model.predict(unseen) / (work + sent))).mean() < 0.05
     np.testing.assert_allclose(model.formula_(unseen), model.predict(unseen), rtol=1e-9)
     unseen[0, 2] = 0.0
     assert model.predict(unseen[:1])[0] == pytest.approx(model.formula_(unseen[:1])[0])
@@ -131,14 +113,12 @@ def test_communication_measured_apart_tells_where_the_sum_does_not() -> None:
         ({}, {"communication": np.full(60, 1e9)}, "from 0 to below the seconds"),
         ({}, {"communication": np.full(60, -1.0)}, "from 0 to below the seconds"),
         ({}, {"communication": np.zeros(3)}, r"shape \(60,\)"),
-        ({}, {"surface": np.zeros(60)}, "surfaces above 0"),
-        ({}, {"surface": np.where(np.arange(60) > 3, 1.0, np.nan)}, "of all rows or of none"),
     ],
 )
-def test_bad_communication_surfaces_and_fractions_are_refused(
+def test_bad_communication_and_fractions_are_refused(
     parameters: dict[str, tuple[int, ...]], columns: dict[str, Array], words: str
 ) -> None:
-    rows, computation, communication, _ = apart(np.random.default_rng(1))
+    rows, computation, communication = apart(np.random.default_rng(1))
     with pytest.raises(ModelError, match=words):
         FactorizedRegressor(**parameters).fit(rows, computation + communication, **columns)  # type: ignore[arg-type]
 
@@ -148,3 +128,30 @@ def test_fractions_outside_of_0_to_1_are_refused() -> None:
     rows[2, 3] = 1.5
     with pytest.raises(ModelError, match="from 0 to 1"):
         FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, computation)
+
+
+def test_the_logarithm_of_time_lets_networks_reach_an_unseen_level() -> None:
+    """Section 5.2 of Schröder 2019."""
+
+    def by_level(rows: Array) -> Array:
+        return np.asarray(0.01 + 2e-4 * 8 ** rows[:, 1] / rows[:, 0] ** 0.95 + 1e-3 * rows[:, 0] ** 0.3)
+
+    ranks = np.array([28.0, 56, 84, 112, 140, 196, 224, 294, 350, 420, 504])
+    seen = np.array(list(itertools.product(ranks, range(3, 8))), dtype=float)
+    unseen = np.column_stack([ranks, np.full(len(ranks), 8.0)])
+    noise = np.random.default_rng(0).standard_normal(len(seen))
+    model = NeuralRegressor().fit(seen, by_level(seen) * np.exp(0.03 * noise))
+    assert smape(by_level(seen), model.predict(seen)) < 5
+    assert smape(by_level(unseen), model.predict(unseen)) < 40
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"hidden_layers": (3, 0)}, "hidden_layer_sizes"),
+        ({"members": 0}, "'members' parameter of NeuralRegressor"),
+    ],
+)
+def test_bad_parameters_of_networks_are_refused(parameters: dict[str, object], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        NeuralRegressor(**parameters).fit([8, 16], [2.0, 1.0])  # type: ignore[arg-type]

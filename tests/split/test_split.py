@@ -1,49 +1,28 @@
+"""The best split by all splits, by arithmetic, and with bounds; what is refused."""
+
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from precice_xml_helpers import configuration, coupling, scheme
+from precice_xml_helpers import configuration, scheme
+from split_cases import SCHEDULES, Array, every_window
 
 from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
 from precice_lb.recommend.limits import proportional_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import near_optimal_splits, optimize_split, solve, tradeoff_curve
 
-SCHEDULES = {
-    "parallel of two": Schedule.parallel("AB"),
-    "serial of two": Schedule.serial("AB"),
-    "parallel of three": Schedule.parallel("ABC"),
-    "serial of three": Schedule.serial("ABC"),
-    "serial chain": coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC")),
-    "implicit and explicit": coupling(
-        "ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=dict.fromkeys("ABC", 3)
-    ),
-    "parallel of four": Schedule.parallel("ABCD"),
-    "program order": coupling(
-        "ABCD",
-        ("serial-implicit", "AB"),
-        ("serial-explicit", "AD"),
-        ("serial-explicit", "BC"),
-        iterations=dict.fromkeys("ABCD", 2),
-    ),
-}
-
-
-def best_by_brute_force(times: dict[str, np.ndarray], budget: int, schedule: Schedule, low: int, high: int) -> float:
-    """The shortest window over all splits within the budget."""
-    splits = np.array([s for s in product(range(low, high + 1), repeat=len(times)) if sum(s) <= budget])
-    costs = {name: curve[splits[:, i] - 1] for i, (name, curve) in enumerate(times.items())}
-    return float(schedule.window_seconds(costs).min())
+RANKS = np.arange(1, 101)
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, int]:
+def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, Array], int, int]:
     schedule = SCHEDULES[draw(st.sampled_from(sorted(SCHEDULES)))]
     count = len(schedule.participants)
     minimum = draw(st.integers(1, 3))
@@ -59,144 +38,125 @@ def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, in
 
 
 @given(instances())
-def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, np.ndarray], int, int]) -> None:
+def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, Array], int, int]) -> None:
     schedule, times, budget, minimum = instance
     result = optimize_split(times, budget, coupling=schedule, minimum_ranks=minimum)
-    assert sum(result.split.values()) <= budget
-    assert min(result.split.values()) >= minimum
+    every = every_window(schedule, times, budget, minimum)
     assert list(result.split) == list(schedule.participants)
+    assert every[tuple(result.split.values())] == result.window_seconds == pytest.approx(min(every.values()), rel=1e-9)
     assert result.compute_seconds == {name: times[name][ranks - 1] for name, ranks in result.split.items()}
-    assert result.window_seconds == float(schedule.window_seconds(result.compute_seconds))
-    assert result.window_seconds == pytest.approx(
-        best_by_brute_force(times, budget, schedule, minimum, budget), rel=1e-9
-    )
     assert result.gap == 0.0
     assert set(result.critical_cycle) <= set(schedule.participants)
     # Ranks left over would make nobody faster.
     left = budget - sum(result.split.values())
     for name, ranks in result.split.items():
         assert times[name][minimum - 1 : ranks + left].min() == result.compute_seconds[name]
-
-
-@given(instances())
-def test_the_named_number_of_ranks_is_what_a_shorter_window_needs(
-    instance: tuple[Schedule, dict[str, np.ndarray], int, int],
-) -> None:
-    _, times, budget, minimum = instance
-    schedule = Schedule.parallel(list(times))
-    result = optimize_split(times, budget, coupling=schedule, minimum_ranks=minimum)
-    reachable = {
+    if not schedule.is_maximum:
+        return
+    # The number of ranks that is named is what a shorter window needs.
+    faster = {
         n: [p for p, t in enumerate(v, 1) if p >= minimum and t < result.window_seconds] for n, v in times.items()
     }
-    admissible = {n: [p for p in ranks if p <= budget - minimum * (len(times) - 1)] for n, ranks in reachable.items()}
-    if all(admissible.values()):
-        assert result.bound == f"a shorter window needs {sum(ranks[0] for ranks in reachable.values())} ranks"
-    else:
-        assert result.bound == "the slowest is as fast as it gets"
+    most = budget - minimum * (len(times) - 1)
+    needed = sum(ranks[0] for ranks in faster.values() if ranks)
+    possible = all(any(p <= most for p in ranks) for ranks in faster.values())
+    expected = f"a shorter window needs {needed} ranks" if possible else "the slowest is as fast as it gets"
+    assert result.bound == expected
 
 
 def test_the_slowest_are_made_as_fast_as_possible_one_after_the_other() -> None:
-    times = {
-        "A": np.full(20, 8.0),
-        "B": 12.0 / np.arange(1, 21),
-        "C": 6.0 / np.arange(1, 21),
-    }
+    times = {"A": np.full(20, 8.0), "B": 12.0 / np.arange(1, 21), "C": 6.0 / np.arange(1, 21)}
     result = optimize_split(times, 10, coupling=Schedule.parallel("ABC"))
     # A gains nothing; B and C share the other nine ranks as if they were alone.
     assert result.split == {"A": 1, "B": 6, "C": 3}
-    assert result.window_seconds == 8.0
+    assert (result.window_seconds, result.critical_cycle) == (8.0, ("A",))
     assert result.waits == {"A": 0.0, "B": 6.0, "C": 6.0}
-    assert result.critical_cycle == ("A",)
 
 
-def test_sums_at_many_ranks_have_the_analytic_optimum() -> None:
+def falling(weights: dict[str, float]) -> dict[str, Any]:
+    return {name: (lambda p, w=weight: w / p) for name, weight in weights.items()}
+
+
+def test_many_ranks_have_the_analytic_optimum() -> None:
     # Minimal a/p + b/q + c/r with p + q + r = budget: ranks in proportion to the square roots.
-    budget = 60_000
-    weights = {"A": 900.0, "B": 400.0, "C": 100.0}
-    result = optimize_split(
-        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()}, budget, coupling=Schedule.serial("ABC")
-    )
-    assert result.split == {"A": 30_000, "B": 20_000, "C": 10_000}
-    assert result.window_seconds == pytest.approx(0.03 + 0.02 + 0.01)
-    assert result.critical_cycle == ("A", "B", "C")
-    assert result.bound == "all sums of times were compared"
-
-
-def test_many_participants_and_ranks() -> None:
-    budget = 100_000
-    weights = {f"P{i}": float(i + 1) for i in range(8)}
-    result = optimize_split(
-        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()},
-        budget,
-        coupling=Schedule.parallel(list(weights)),
-    )
-    assert sum(result.split.values()) == budget
-    assert result.window_seconds == pytest.approx(36 / budget, rel=1e-3)
-    assert result.window_seconds >= 36 / budget
+    serial = optimize_split(falling({"A": 900.0, "B": 400.0, "C": 100.0}), 60_000, coupling="serial")
+    assert serial.split == {"A": 30_000, "B": 20_000, "C": 10_000}
+    assert serial.window_seconds == pytest.approx(0.03 + 0.02 + 0.01)
+    assert serial.critical_cycle == ("A", "B", "C")
+    assert serial.bound == "all sums of times were compared"
+    parallel = optimize_split(falling({f"P{i}": i + 1.0 for i in range(8)}), 100_000)
+    assert sum(parallel.split.values()) == 100_000
+    assert 36 / 100_000 <= parallel.window_seconds <= 36 / 100_000 * 1.001
 
 
 def test_bounds_and_array_lengths_are_kept() -> None:
     times = {"A": 8.0 / np.arange(1, 5), "B": lambda ranks: 8.0 / ranks}
-    schedule = Schedule.parallel("AB")
-    assert optimize_split(times, 20, coupling=schedule).split == {"A": 4, "B": 16}
-    bounded = optimize_split(times, 20, coupling=schedule, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
+    assert optimize_split(times, 20).split == {"A": 4, "B": 16}
+    bounded = optimize_split(times, 20, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
     assert bounded.split == {"A": 2, "B": 9}
-    only = optimize_split({"A": times["A"]}, 3, coupling=Schedule.parallel("A"))
-    assert only.split == {"A": 3}
+    assert optimize_split(times, np.int64(9), minimum_ranks=np.int64(4)).split["A"] == 4
+    assert optimize_split({"A": times["A"]}, 3).split == {"A": 3}
 
 
-def test_infeasible_problems_are_refused() -> None:
-    times = {"A": np.ones(9), "B": np.ones(9)}
-    schedule = Schedule.parallel("AB")
-    with pytest.raises(InfeasibleError, match="at least 2 ranks for 2 participants"):
-        optimize_split(times, 1, coupling=schedule)
-    with pytest.raises(InfeasibleError, match="at least 7 ranks"):
-        optimize_split(times, 6, coupling=schedule, minimum_ranks={"A": 6})
-    with pytest.raises(
-        InfeasibleError, match=r'of ranks of "B" .*: 3 at least \(minimum\); 2 at most \(maximum\); change one of them$'
-    ):
-        optimize_split(times, 9, coupling=schedule, minimum_ranks=3, maximum_ranks={"B": 2})
-    for bounds in ({"minimum_ranks": {"C": 2}}, {"maximum_ranks": {"C": 2}}):
-        with pytest.raises(InfeasibleError, match="imum of A, B, found one of 'C', not in the coupling"):
-            optimize_split(times, 9, coupling=schedule, **bounds)
-    for budget in (9.5, float("nan"), True):
-        with pytest.raises(InfeasibleError, match="whole number as budget"):
-            optimize_split(times, budget, coupling=schedule)
-    assert optimize_split(times, np.int64(9), coupling=schedule, minimum_ranks=np.int64(4)).split["A"] == 4
-    with pytest.raises(InfeasibleError, match="minimum: expected greater than or equal to 1, found 0"):
-        optimize_split(times, 9, coupling=schedule, minimum_ranks=0)
+ONES = {"A": np.ones(9), "B": np.ones(9)}
+
+
+@pytest.mark.parametrize(
+    ("times", "budget", "words", "message"),
+    [
+        (ONES, 1, {}, "at least 2 ranks for 2 participants"),
+        (ONES, 6, {"minimum_ranks": {"A": 6}}, "at least 7 ranks"),
+        (
+            ONES,
+            9,
+            {"minimum_ranks": 3, "maximum_ranks": {"B": 2}},
+            r'of ranks of "B" .*: 3 at least \(minimum\); 2 at most \(maximum\); change one of them$',
+        ),
+        (ONES, 9, {"minimum_ranks": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
+        (ONES, 9, {"maximum_ranks": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
+        (ONES, 9.5, {}, "whole number as budget"),
+        (ONES, float("nan"), {}, "whole number as budget"),
+        (ONES, True, {}, "whole number as budget"),
+        (ONES, 9, {"minimum_ranks": 0}, "minimum: expected greater than or equal to 1, found 0"),
+        ({"A": np.ones(3), "B": np.ones(0)}, 4, {}, r": 0 at most \(times known\); change"),
+    ],
+)
+def test_infeasible_problems_are_refused(times: Any, budget: Any, words: dict[str, Any], message: str) -> None:
+    with pytest.raises(InfeasibleError, match=message):
+        optimize_split(times, budget, **words)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])
 def test_unusable_times_are_refused(bad: float) -> None:
     times = {"A": np.array([1.0, 2.0, bad, 1.0]), "B": np.ones(9)}
     with pytest.raises(ModelError, match=r'of "A", found .* at 3 ranks'):
-        optimize_split(times, 6, coupling=Schedule.parallel("AB"))
+        optimize_split(times, 6)
     # Times that no split can use do not matter.
-    assert optimize_split(times, 3, coupling=Schedule.parallel("AB")).window_seconds == 1.0
+    assert optimize_split(times, 3).window_seconds == 1.0
 
 
 def test_missing_times_are_refused() -> None:
-    schedule = Schedule.parallel("AB")
     with pytest.raises(ModelError, match="expected times of A, B"):
-        optimize_split({"A": np.ones(3)}, 4, coupling=schedule)
-    with pytest.raises(InfeasibleError, match=r"1 at least \(minimum\); 0 at most \(times known\)"):
-        optimize_split({"A": np.ones(3), "B": np.ones(0)}, 4, coupling=schedule)
+        optimize_split({"A": np.ones(3)}, 4, coupling=Schedule.parallel("AB"))
     with pytest.raises(ModelError, match=r"shape \(\)"):
-        optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4, coupling=schedule)
+        optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4)
+    samples = {"A": np.ones((7, 12)), "B": np.ones(12)}
+    for door in (optimize_split, near_optimal_splits, tradeoff_curve):
+        with pytest.raises(ModelError, match="found 7 samples; give their means"):
+            door(samples, 12)
+    with pytest.raises(ModelError, match="as many samples"):
+        optimize_split(samples | {"B": np.ones((3, 12))}, 12)
 
 
 def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solve, "MAXIMUM_BOXES", 0)
-    monkeypatch.setattr(solve, "MAXIMUM_SUMS", 0)
-    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     generator = np.random.default_rng(1)
-    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
-    result = optimize_split(times, 100, coupling=Schedule.serial("ABC"))
-    assert "by a linear relaxation" in result.bound
-    monkeypatch.undo()
-    best = optimize_split(times, 100, coupling=Schedule.serial("ABC"))
+    times = {name: 100.0 / RANKS * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    best = optimize_split(times, 100, coupling="serial")
     assert best.gap == 0
+    for limit in ("MAXIMUM_BOXES", "MAXIMUM_SUMS", "DIRECT_SPLITS"):
+        monkeypatch.setattr(solve, limit, 0)
+    result = optimize_split(times, 100, coupling="serial")
+    assert "by a linear relaxation" in result.bound
     assert 0 < result.gap < 0.05
     # The best split may be shorter by the gap and no more.
     assert result.window_seconds / (1 + result.gap) <= best.window_seconds * (1 + 1e-9)
@@ -205,11 +165,11 @@ def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_relaxation_that_fails_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(2)
-    times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
-    expected = optimize_split(times, 60, coupling=Schedule.serial("ABC"))
+    times = {name: 100.0 / RANKS * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
+    expected = optimize_split(times, 60, coupling="serial")
     monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: SimpleNamespace(status=4))
-    assert optimize_split(times, 60, coupling=Schedule.serial("ABC")).window_seconds == expected.window_seconds
+    assert optimize_split(times, 60, coupling="serial").window_seconds == expected.window_seconds
 
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])

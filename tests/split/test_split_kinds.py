@@ -72,23 +72,6 @@ def test_versions_on_kinds_as_brute_force(
     assert all(point.budget <= total for point in curve.points)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"kinds": (*KINDS, KINDS[0])}, "name of its own for each kind of nodes, found 'cpu' twice"),
-        (
-            {"kinds": KINDS, "kind": {"Fluid": "fat"}},
-            r"kind of Fluid: expected one of the kinds of nodes \(cpu, gpu\), found 'fat'",
-        ),
-        ({"kinds": KINDS, "cores_per_node": 4}, "cores_per_node or kinds of nodes"),
-        ({"kind": {"Fluid": "cpu"}}, "no kind, as no kinds are given, found 'cpu'"),
-    ],
-)
-def test_kinds_that_cannot_be_are_refused(words: dict[str, Any], message: str) -> None:
-    with pytest.raises(InfeasibleError, match=message):
-        Constraints(**words)
-
-
 def test_a_node_without_nodes_and_more_ranks_than_a_node_holds_are_refused() -> None:
     with pytest.raises(InfeasibleError, match="nodes: expected greater than or equal to 1, found 0"):
         NodeKind("cpu", 0, 4)

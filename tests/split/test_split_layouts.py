@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -108,45 +107,3 @@ def test_who_has_threads_has_whole_nodes() -> None:
     # A rank's threads lie on one node.
     machine["layouts"] = {"A": Layouts(1, None)}
     assert optimize_split(times, 4, constraints=Constraints(**machine)).split == {"A": 16, "B": 48}
-
-
-def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
-    times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
-
-    def split_of(**given: Any) -> dict[str, int]:
-        return optimize_split(times, 64, constraints=Constraints(**given)).split
-
-    four = {"B": Layouts(None, 4)}
-    assert split_of(layouts=four) == {"A": 48, "B": 16}
-    assert split_of(layouts=four, maximum={"B": 15}) == {"A": 52, "B": 12}
-    assert split_of(layouts=four, allow={"B": [20]}) == {"A": 44, "B": 20}
-    assert split_of(layouts=four, multiple={"B": 6}) == {"A": 40, "B": 24}
-    assert split_of(layouts=four, allow={"B": [6, 8]}) == {"A": 56, "B": 8}
-    assert split_of(layouts=four, memory={"B": 50.0}, memory_per_rank=10.0) == {"A": 44, "B": 20}
-    two_ranks = {"B": Layouts(None, None, (Layout(1, 16), Layout(2, 4)))}
-    assert split_of(layouts=two_ranks) == {"A": 48, "B": 16}
-    assert split_of(layouts=two_ranks, memory={"B": 20.0}, memory_per_rank=10.0) == {"A": 56, "B": 8}
-
-
-@pytest.mark.parametrize(
-    ("budget", "given", "message"),
-    [
-        (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
-        (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
-        (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'of cores of "B".*a multiple of 4 cores'),
-        (2, {"layouts": {"B": Layouts(1, 9)}, **NODES}, '"B" to fit on one node'),
-        (2, {"layouts": {"B": Layouts(None, 9)}, **NODES}, '"B" to fit on one node'),
-        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),
-        (
-            4,
-            {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus_per_rank": {"B": 1},
-             **NODES, "gpus_per_node": 2, "whole_nodes": True},
-            "pairs of B .* with 4 and 5 cores",
-        ),
-    ],
-)  # fmt: skip
-def test_what_clashes_is_said_in_one_line(budget: int, given: dict[str, Any], message: str) -> None:
-    times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
-    with pytest.raises(InfeasibleError, match=message) as caught:
-        optimize_split(times, budget, constraints=Constraints(**given))
-    assert not re.search("\n", str(caught.value))

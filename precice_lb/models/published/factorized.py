@@ -4,16 +4,15 @@ T = W·N/p + C·S: computation is proportional to the elements per rank, communi
 part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear functions of
 the logarithms of ranks, size and further parameters, drawn towards constants, and W as a sum over kinds of elements
 where their fractions are known. The paper measures computation and communication apart and trains networks on thousands
-of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; where
-the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
+of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; the
+surfaces are those of cubes, (N/p)^((D-1)/D).
 
-Both authors train dense networks of rectified linear units, with every input scaled to [0, 1], on log2 of the seconds:
-without the logarithm neither learned how time depends on the mesh level.
+Both authors of networks train dense ones of rectified linear units, with every input scaled to [0, 1], on log2 of the
+seconds: without the logarithm neither learned how time depends on the mesh level.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Sequence
@@ -25,8 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
@@ -37,12 +40,12 @@ from precice_lb.models.published.formula import Formula
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
 # Prior's standard deviation of the logarithm of what a kind of elements costs more than others.
 EXTRA_SCALE = 3.0
-# Meshes are not refined more often than this.
-LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
-# Prior's standard deviation of the exponent of surfaces, about that of cubes, over the usual noise of a surface.
-LOOSENESS = 4.0
+# Penalty on the squared weights of networks.
+ALPHA = 0.01
+# Seconds beyond these powers of two are no numbers.
+LARGEST_POWER = 900.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -54,13 +57,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
     Parameters
     ----------
     size_column : int
-        Column of X that holds the number of elements (or degrees of freedom) N, or the level of refinement of the mesh.
-        Without further columns N is constant.
+        Column of X that holds the number of elements (or degrees of freedom) N. Without further columns N is constant.
     dimensions : int
         D of the mesh, 2 or 3.
-    size_is_level : bool, optional
-        Whether the size is a level: every level halves the elements in each dimension, N = 2^(D level). By default the
-        measurements decide, if all sizes are whole numbers up to 30.
     slope_scale : float
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
@@ -79,7 +78,6 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
     }
     size_column: int = 1
     dimensions: int = 3
-    size_is_level: bool | None = None
     slope_scale: float = 0.2
     noise: float = 0.05
     fraction_columns: Sequence[int] = ()
@@ -89,9 +87,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         X: ArrayLike,
         y: ArrayLike,
         standard_error: ArrayLike | None = None,
-        *,
         communication: ArrayLike | None = None,
-        surface: ArrayLike | None = None,
     ) -> FactorizedRegressor:
         """Return itself, having learned from measurements.
 
@@ -104,46 +100,19 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         standard_error : array of shape (n,), optional
             Of each row of ``y`` in seconds, NaN where unknown.
         communication : array of shape (n,), optional
-            Seconds of each row of ``y`` that are communication, from 0 to below it; NaN where unknown.
-        surface : array of shape (n,), optional
-            Largest surface of a rank's part of the mesh, in any unit that is the same for all rows, as partitions give
-            it. For other ranks and sizes a power of the elements per rank is fitted to it.
+            Seconds of each row of ``y`` that are communication, NaN where unknown; the others tell of the sum alone.
 
         Raises
         ------
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        self._known = communication, surface
-        try:
-            return super().fit(X, y, standard_error)
-        finally:
-            del self._known
+        self._communication = communication
+        return super().fit(X, y, standard_error)
 
-    def predict(self, X: ArrayLike, *, surface: ArrayLike | None = None) -> Array:
-        """Seconds at each row of X.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Ranks, then parameters.
-        surface : array of shape (n,), optional
-            Largest surface of a rank's part, as given to `fit`, where the partitions to come are known.
-
-        Returns
-        -------
-        array of shape (n,)
-            Seconds per time window.
-
-        Raises
-        ------
-        ModelError
-            Rows that are not like those of the fit, or surfaces that are not above 0.
-        """
-        points = self._points(X)
+    def _predict(self, points: Array) -> Array:
         logs, fractions = self._logs(points)
-        surfaces = None if surface is None else np.log(_above_zero(column_of(surface, "surface", len(points))))
-        both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_, surfaces))
+        both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_))
         return np.asarray(np.exp(np.clip(both, -600.0, 600.0)))
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
@@ -155,46 +124,21 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             raise ModelError(
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
-        communication, surface = (
-            _checked(values, len(points), name)
-            for values, name in zip(self._known, ("communication", "surface"), strict=True)
-        )
-        if (bad := (communication < 0) | (communication >= seconds)).any():
+        unknown = np.full(len(points), np.nan)
+        sent = column_of(unknown if self._communication is None else self._communication, "communication", len(points))
+        del self._communication
+        if (bad := (sent < 0) | (sent >= seconds)).any():
             raise ModelError(
-                f"expected communication from 0 to below the seconds of its row, found {communication[bad][0]:g} s of "
+                f"expected communication from 0 to below the seconds of its row, found {sent[bad][0]:g} s of "
                 f"{seconds[bad][0]:g} s"
             )
-        surfaces = None if np.isnan(surface).all() else np.log(_above_zero(surface))
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
-        sizes = points[:, self.size_column] if d > 1 else np.array([math.inf])
-        levels = [self.size_is_level] if self.size_is_level is not None and d > 1 else [False]
-        if self.size_is_level is None and (sizes == np.rint(sizes)).all() and sizes.max() <= LARGEST_LEVEL:
-            levels = [False, True]
-        ends = []
-        for level in levels:
-            end = copy.copy(self)
-            end.level_ = level
-            ends.append((end._learn(points, seconds, scale, communication, surfaces), end))
-        self.__dict__.update(vars(min(ends, key=lambda pair: pair[0])[1]))
-        self.formula_ = self._as_formula()
-
-    def _learn(
-        self, points: Array, seconds: Array, scale: Array, communication: Array, surfaces: Array | None
-    ) -> float:
-        """Fit with the size as a level or not: the best of several starts; its cost."""
         logs, fractions = self._logs(points)
-        # Of each column of X the mean of ln(x); where the size is a level, of ln N.
+        # Of each column of X the mean of ln(x).
         self.centre_ = logs.mean(axis=0)
-        per_rank = self._per_rank(logs)
-        # The factor's logarithm and the exponent of surfaces over elements per rank.
-        self.surface_ = np.array([0.0, (self.dimensions - 1) / self.dimensions])
-        if surfaces is None:
-            surfaces = self.surface_[1] * per_rank
-        else:
-            self.surface_ = power_law(per_rank, surfaces, self.surface_[1])
-        apart = np.isfinite(communication)
-        sent = apart & (communication > 0)
-        target = np.log(seconds - np.where(apart, communication, 0.0))
+        is_known, is_sent = np.isfinite(sent), sent > 0
+        target = np.log(seconds - np.where(is_known, sent, 0.0))
+        per_rank, surfaces = self._sizes(logs)
         typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - surfaces))
         count, free = 2 * (1 + len(self.centre_)), (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
 
@@ -205,51 +149,44 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
 
         def residuals(values: Array) -> Array:
             coefficients, extra = unpacked(values)
-            work, exchange = self._parts(logs, fractions, coefficients, extra, surfaces)
-            fitted = np.where(apart, work, np.logaddexp(work, exchange))
+            work, exchange = self._parts(logs, fractions, coefficients, extra)
+            fitted = np.where(is_known, work, np.logaddexp(work, exchange))
             share = coefficients[1, 0] - coefficients[0, 0] - shift - math.log(COMMUNICATION)
-            exchanged = (exchange - np.log(np.where(sent, communication, 1.0)))[sent] / scale[sent]
+            exchanged = (exchange[is_sent] - np.log(sent[is_sent])) / scale[is_sent]
             slopes = coefficients[:, 1:].ravel() / (self.slope_scale or 1.0)
             drawn = [slopes, extra / EXTRA_SCALE, [share / COMMUNICATION_SCALE]]
             return np.concatenate([(fitted - target) / scale, exchanged, *drawn])
 
         ends = []
         for start in STARTS:
-            first = np.zeros(count + len(self.fraction_columns))
+            first = np.zeros(count + len(columns))
             first[[0, count // 2]] = typical + math.log1p(-start), typical + shift + math.log(start)
             ends.append(least_squares(residuals, first))
-        best = min(ends, key=lambda end: float(end.cost))
         # Rows for ln W and ln C: the constant, then the slope for each column; then ln a of the fractions.
-        self.log_coefficients_, self.extra_ = unpacked(best.x)
-        return float(best.cost)
+        self.log_coefficients_, self.extra_ = unpacked(min(ends, key=lambda end: float(end.cost)).x)
+        self.formula_ = self._as_formula()
 
     def _logs(self, points: Array) -> tuple[Array, Array]:
-        """Logarithms of ranks and parameters (n, d), where the size is a level of the elements; and the fractions."""
-        logs, columns = points.copy(), list(self.fraction_columns)
-        fractions, logs[:, columns] = points[:, columns], 1.0
-        if not (logs > 0).all():
+        """Logarithms of ranks and parameters (n, d), 0 for fractions; and the fractions."""
+        values, columns = points.copy(), list(self.fraction_columns)
+        fractions, values[:, columns] = points[:, columns], 1.0
+        if not (values > 0).all():
             raise ModelError(
-                f"expected parameters above 0 for their powers, found {logs[logs <= 0][0]:g}; count them from 1"
+                f"expected parameters above 0 for their powers, found {values[values <= 0][0]:g}; count them from 1"
             )
         if ((fractions < 0) | (fractions > 1)).any():
             raise ModelError("expected fractions of elements from 0 to 1, found others")
-        logs = np.log(logs)
-        if self.level_:
-            logs[:, self.size_column] = points[:, self.size_column] * self.dimensions * np.log(2.0)
-        return logs, fractions
+        return np.log(values), fractions
 
-    def _per_rank(self, logs: Array) -> Array:
-        """Logarithm of the elements per rank."""
-        return np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
+    def _sizes(self, logs: Array) -> tuple[Array, Array]:
+        """Logarithms of the elements per rank, and of the surface of these."""
+        per_rank = np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
+        return per_rank, per_rank * (self.dimensions - 1) / self.dimensions
 
-    def _parts(
-        self, logs: Array, fractions: Array, coefficients: Array, extra: Array, surfaces: Array | None
-    ) -> tuple[Array, Array]:
-        """Logarithms of computation and communication; of surfaces, where they are known for these points."""
-        per_rank = self._per_rank(logs)
+    def _parts(self, logs: Array, fractions: Array, coefficients: Array, extra: Array) -> tuple[Array, Array]:
+        """Logarithms of computation and communication."""
         w, c = coefficients[:, 1:] @ (logs - self.centre_).T + coefficients[:, :1]
-        if surfaces is None:
-            surfaces = self.surface_[0] + self.surface_[1] * per_rank
+        per_rank, surfaces = self._sizes(logs)
         return per_rank + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
 
     def _as_formula(self) -> Formula:
@@ -257,35 +194,14 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         exponents = np.zeros((2 + len(self.extra_), d, 2))
         # Computation, communication, then more computation for each kind of elements.
         exponents[:2, :, 0] = self.log_coefficients_[:, 1:]
-        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_ + [0.0, self.surface_[0]]
-        exponents[:2, 0, 0] -= 1.0, self.surface_[1]
+        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_
+        powers = np.array([1.0, (self.dimensions - 1) / self.dimensions])
+        exponents[:2, 0, 0] -= powers
         if d > 1:
-            exponents[:2, self.size_column, 0] += 1.0, self.surface_[1]
+            exponents[:2, self.size_column, 0] += powers
         exponents[2:] = exponents[0]
         exponents[range(2, len(exponents)), list(self.fraction_columns), 0] += 1.0
-        bases = np.zeros(d)
-        if self.level_:
-            bases[self.size_column] = 2.0**self.dimensions
-        return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents, bases)
-
-
-def power_law(x: Array, y: Array, exponent: float) -> Array:
-    """Fit y = factor + exponent·x, drawn to an exponent as if by one point a unit of x away; shape (2,)."""
-    centred = x - x.mean()
-    weight = 1.0 / LOOSENESS**2
-    slope = (centred @ (y - y.mean()) + weight * exponent) / (centred @ centred + weight)
-    return np.array([y.mean() - slope * x.mean(), slope])
-
-
-def _checked(values: ArrayLike | None, rows: int, name: str) -> Array:
-    """Read one value for each row; NaN where nothing is given."""
-    return np.full(rows, np.nan) if values is None else column_of(values, name, rows)
-
-
-def _above_zero(surfaces: Array) -> Array:
-    if not (surfaces > 0).all():
-        raise ModelError(f"expected surfaces above 0 of all rows or of none, found {surfaces[~(surfaces > 0)][0]:g}")
-    return surfaces
+        return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -300,51 +216,37 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
         Neurons of each hidden layer; default: Schröder's first choice.
     members : int
         Networks.
-    alpha : float
-        Penalty on the squared weights, in place of their dropout, which scikit-learn does not have.
-    solver : {"lbfgs", "adam"}
-        They use ADAM; L-BFGS needs a hundredth of the steps for so few measurements.
-    max_iter : int
-        Steps at most.
     random_state : int
         Seed: the same measurements give the same networks.
     """
 
     learner_name: ClassVar[str] = "neural"
     several_parameters: ClassVar[bool] = True
-    # The others are checked by the networks.
+    # The layers are checked by the networks.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"members": [Interval(Integral, 1, None, closed="left")]}
     hidden_layers: Sequence[int] = (30, 30)
     members: int = 5
-    alpha: float = 0.01
-    solver: str = "lbfgs"
-    max_iter: int = 1000
     random_state: int = 0
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._validate_params()
-        self._low, self._width = points.min(axis=0), np.ptp(points, axis=0)
-        self._width[self._width == 0] = 1.0
-        target = np.log2(seconds)
-        self._centre, self._scale = float(target.mean()), float(target.std()) or 1.0
-        networks = [
-            MLPRegressor(
-                hidden_layer_sizes=tuple(self.hidden_layers),
-                alpha=self.alpha,
-                solver=self.solver,
-                max_iter=self.max_iter,
-                random_state=int(seed),
-            )
-            for seed in np.random.SeedSequence(self.random_state).generate_state(self.members)
-        ]
+        seeds = np.random.SeedSequence(self.random_state).generate_state(self.members)
+        # ALPHA in place of dropout, which scikit-learn does not have; L-BFGS needs a hundredth of ADAM's steps here.
+        words = {"hidden_layer_sizes": tuple(self.hidden_layers), "alpha": ALPHA, "solver": "lbfgs", "max_iter": 1000}
+        networks = [(str(seed), MLPRegressor(random_state=int(seed), **words)) for seed in seeds]
+        self.networks_ = TransformedTargetRegressor(
+            make_pipeline(MinMaxScaler(), VotingRegressor(networks)),
+            transformer=make_pipeline(FunctionTransformer(np.log2, _power_of_two), StandardScaler()),
+            check_inverse=False,
+        )
         with warnings.catch_warnings():
             # What matters is their mean, not whether the last digits have settled.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for network in networks:
-                network.fit((points - self._low) / self._width, (target - self._centre) / self._scale)
-        self.networks_ = networks
+            self.networks_.fit(points, seconds)
 
     def _predict(self, points: Array) -> Array:
-        inputs = (points - self._low) / self._width
-        mean = np.mean([network.predict(inputs) for network in self.networks_], axis=0)
-        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)))
+        return np.asarray(self.networks_.predict(points))
+
+
+def _power_of_two(exponents: Array) -> Array:
+    return np.asarray(np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER)))
