@@ -130,6 +130,8 @@ class _Unrecorded:
     is_open = False
 
     def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return lambda *_, **__: None
 
 
