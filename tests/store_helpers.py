@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI
-from precice_lb.store.meshes import recorded_meshes
+from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
@@ -48,7 +47,7 @@ def row(window: int, solve: float, advance: float, wait: float, mapping: float =
 
 
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
-    return ADVANCES.taken(np.array(list(tuples), dtype=ADVANCES.least))
+    return np.array(list(tuples), dtype=ADVANCES.dtype)
 
 
 def contents(store: RankFile) -> tuple[Any, ...]:

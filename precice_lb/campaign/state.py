@@ -24,7 +24,7 @@ from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, S
 from precice_lb.ingest.profiling import enrich
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_runs
-from precice_lb.store.files import lock
+from precice_lb.store.reader import lock
 from precice_lb.text import first_of, plural
 
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@ by keyword, each with a default. ``precice-lb import`` makes a command of it, an
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,3 +73,19 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
     from precice_lb.ingest.csv import write_csv as write
 
     write(measurements, path)
+
+
+def read_meshio(path: Path) -> Any:
+    """Read a file of any format that meshio knows, as a ``meshio.Mesh``."""
+    try:
+        meshio: Any = importlib.import_module("meshio")
+    except ImportError:
+        raise DataError(
+            "expected meshio to read mesh files, found it is not installed; pip install precice_lb[meshio]"
+        ) from None
+    try:
+        # It prints what it cannot read, too, and ends the program where it finds no reader.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return meshio.read(path)
+    except (Exception, SystemExit) as error:
+        raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error

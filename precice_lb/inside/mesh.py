@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.meshio import read_meshio
+from precice_lb.ingest import read_meshio
 from precice_lb.inside.loads import Cells, Floats, Integers
 
 _SAME_PLACE = 1e9

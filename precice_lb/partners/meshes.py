@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.meshio import checked_ranks, read_ranks
-from precice_lb.store.meshes import CELL_VERTICES
+from precice_lb.store.columns import CELL_VERTICES
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -155,7 +154,16 @@ def make_mesh(
     if not finite.all():
         first = int(np.argmin(finite))
         raise DataError(f"{where}: expected finite coordinates, found {points[first].tolist()} at vertex {first}")
-    whole = checked_ranks(where, rank_of, len(points), "vertices", ranks)
+    numbers = np.asarray(rank_of)
+    if numbers.shape != (len(points),):
+        raise DataError(
+            f"{where}: expected a partition with one rank for each of {len(points)} vertices, found shape "
+            f"{numbers.shape}; give one of this mesh"
+        )
+    whole = numbers.astype(np.int64)
+    if (wrong := (whole != numbers) | (whole < 0) | (whole >= ranks)).any():
+        wanted = f"whole numbers of ranks from 0 to {ranks - 1}"
+        raise DataError(f"{where}: expected {wanted}, found {numbers[wrong][0]}; correct them")
     order = np.argsort(whole, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -271,7 +279,11 @@ def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> Parti
     DataError
         If the file cannot be read, has another length, or names a rank out of range.
     """
-    values = read_ranks(Path(path))
+    file = Path(path)
+    try:
+        values = np.load(file) if file.suffix == ".npy" else np.loadtxt(file, dtype=np.int64, ndmin=1)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file}: expected one rank per line, found: {error}; name another file") from None
     return make_mesh(
         mesh.name, mesh.participant, mesh.points("to partition it"), values, ranks, cells=mesh.cells, source=str(path)
     )

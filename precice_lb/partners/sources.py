@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.meshio import read_meshio
+from precice_lb.ingest import read_meshio
 from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_mesh
-from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
+from precice_lb.store.columns import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
 from precice_lb.store.records import RankFile
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.record.recorder import setting, warn_once
-from precice_lb.store.meshes import CELL_VERTICES, CELLS, COORDINATES, MESHES, RecordedMeshes, box_names
+from precice_lb.store.columns import CELL_VERTICES, CELLS, COORDINATES, MESHES, RecordedMeshes, box_names
 from precice_lb.store.spool import raised_elsewhere
 
 # Calls that add single vertices or cells are collected for those that add several, so that they cost little.

@@ -133,7 +133,7 @@ class _Taken:
     def _advances(self, calls: NDArray[np.void]) -> NDArray[np.void]:
         """Rows of ``advance``."""
         count = len(calls)
-        rows = ADVANCES.blank(count)
+        rows = np.zeros(count, ADVANCES.dtype)
         if not count:
             return rows
         begins_window = np.append(False, calls["complete"][:-1])

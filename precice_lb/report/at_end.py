@@ -24,9 +24,8 @@ from precice_lb.report.render import JSON_NAME, console, rendered, write_files, 
 from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
-from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file
-from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
+from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs, lock
 from precice_lb.store.records import Complete, RankFile
 from precice_lb.text import json_text
 

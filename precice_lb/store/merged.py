@@ -67,7 +67,7 @@ def read_merged(path: Path) -> list[RankFile]:
         ranks, rows = len(index), int(index["rows"].max(initial=0))
         if (np.diff(index["rank"]) <= 0).any():
             raise StoreError("expected every rank once, rising, found others in /ranks")
-        shapes = {column.name: column.shape for column in _columns(file)}
+        shapes = {name: column.shape for name, column in _columns(file).items()}
         if index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
         common, different = metadata_of(file.attrs), [json.loads(text) for text in texts(file, "metadata")]
@@ -95,14 +95,14 @@ def _tables(path: Path, index: Rows, position: int, names: Iterable[str]) -> Tab
 
 def _rows(file: h5py.File, of: StoreTable, index: Rows, position: int) -> Any:
     if of.name == "advances":
-        calls = ADVANCES.blank(int(index["rows"][position]))
-        for column in _columns(file):
-            calls[column.name.rpartition("/")[2]] = column[position % len(column), : len(calls)]
+        calls = np.zeros(int(index["rows"][position]), ADVANCES.dtype)
+        for name, column in _columns(file).items():
+            calls[name] = column[position % len(column), : len(calls)]
         return table_rows(of.name, calls)
     if of.name not in file or of.name in {other.names for other in TABLES.values()}:
         # All ranks count their names in one numbering.
         return table(file, of.name)
-    source = dataset(file, of.name, of.least)
+    source = dataset(file, of.name, of.dtype)
     first, last = _starts(file, of, index)[position : position + 2]
     if not 0 <= first <= last <= len(source):
         raise StoreError(f"expected the rows of a rank in /{of.name}, found {first} to {last} of {len(source)}")
@@ -121,16 +121,12 @@ def _starts(file: h5py.File, of: StoreTable, index: Rows) -> Integers:
     return np.searchsorted(table(file, of.name)["rank"], [*index["rank"], index["rank"][-1] + 1])
 
 
-def _columns(file: h5py.File) -> list[h5py.Dataset]:
+def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
     """Columns of ``advance``, unread."""
     group = item(file, "advances", h5py.Group)
     if group is None:
         raise StoreError("expected /advances, found none")
-    return [
-        dataset(group, column.name, np.dtype(column.dtype), 2)
-        for column in ADVANCES.columns
-        if column.missing is None or item(group, column.name, h5py.Dataset) is not None
-    ]
+    return {column.name: dataset(group, column.name, np.dtype(column.dtype), 2) for column in ADVANCES.columns}
 
 
 def merged_image(stores: Sequence[RankFile]) -> bytes:

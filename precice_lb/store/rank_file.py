@@ -15,7 +15,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import h5py
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, Rows, Tables, Values
+from precice_lb.store.columns import ADVANCES, TABLES, Rows, Tables, Values
 from precice_lb.store.records import RankFile, check_type, in_order, table_rows, wrap_read_errors, written
 from precice_lb.store.schema import (
     FORMAT,
@@ -71,7 +71,7 @@ def write_hdf5(spool: Path, target: Path) -> None:
             for name, length in lengths.items():
                 if length or name in _ALWAYS:
                     empty = image.create_dataset(name, (length,), TABLES[name].dtype, dcpl=placed.copy())
-                    empty.attrs["units"] = json.dumps(TABLES[name].units)
+                    empty.attrs["units"] = json.dumps({column.name: column.unit for column in TABLES[name].columns})
                     places[name] = empty.id.get_offset()
             image.attrs["format"], image.attrs["format_version"] = FORMAT, FORMAT_VERSION
         memory.seek(0)
@@ -101,8 +101,9 @@ def read_rank_file(path: Path) -> RankFile:
         with opened(place) as file:
             check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
             configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
-            dataset(file, "advances", ADVANCES.least)
-            initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].least)[...])
+            dataset(file, "advances", ADVANCES.dtype)
+            dataset(file, "initialize", TABLES["initialize"].dtype)
+            initialize = table(file, "initialize")
             metadata = validate(metadata_of(file.attrs), complete=True)
             # Ranks have the configuration in common.
             return RankFile(path, metadata, sys.intern(configuration), {"initialize": initialize}, read)
@@ -226,7 +227,7 @@ def table(file: h5py.File, name: str) -> Values:
     """Read one of `TABLES`; without rows where it is not there."""
     if name not in file:
         return TABLES[name].empty()
-    return table_rows(name, dataset(file, name, TABLES[name].least)[...])
+    return table_rows(name, dataset(file, name, TABLES[name].dtype)[...])
 
 
 def texts(file: h5py.File, name: str) -> list[str]:
@@ -241,32 +242,6 @@ def texts(file: h5py.File, name: str) -> list[str]:
     return read
 
 
-class Filler:
-    """Tells what the rows of one rank lack, or makes them, out of another file that grows; this one nothing."""
-
-    def __init__(self) -> None:
-        # What it says of the rank besides, and why the file could not be read just now; empty if it could.
-        self.metadata: dict[str, Any] = {}
-        self.problem = ""
-
-    @property
-    def tables(self) -> Tables:
-        """Tables that it tells, but calls."""
-        return {}
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether another run writes to the file by now."""
-        return False
-
-    def fill(self, rows: Rows, *, is_last: bool) -> Rows:
-        """Take new rows in the order of the calls, and give, each once, those that are known by now.
-
-        With ``is_last`` nobody writes any more: then all are given.
-        """
-        return rows
-
-
 class Tail:
     """One rank: what its file says by now, with the rows of the windows that were not forgotten.
 
@@ -274,55 +249,35 @@ class Tail:
     ----------
     source
         Its file, or what is known of that by now if it is no spool; where a spool becomes HDF5, that is read on.
-    waits
-        Makes the filler of a rank whose file does not tell how long it waited.
-    filler
-        Makes all rows of a rank that was not recorded.
-    tables
-        Those that are wanted of a spool besides, their latest rows.
     most
         Rows that are read at once: memory stays bounded where a long run is first seen.
     """
 
-    def __init__(
-        self,
-        source: Path | RankFile,
-        waits: Callable[[RankFile], Filler] | None = None,
-        filler: Filler | None = None,
-        tables: Sequence[str] = (),
-        most: int = 4096,
-    ) -> None:
+    def __init__(self, source: Path | RankFile, most: int = 4096) -> None:
         self.path = source if isinstance(source, Path) else source.path
         # Everything but the rows; None as long as the file could not be read.
         self.head = None if isinstance(source, Path) else source
         self.rows = ADVANCES.empty()
         self.has_more = False
-        # Whether the recorder has counted its iterations.
-        self.is_recorded = filler is None
-        self._left = self.head
-        self._is_fixed = self.head is not None and (filler is not None or self.path.name.endswith(MERGED_SUFFIX))
-        self._waits, self._filler, self._most = waits, filler or Filler(), most
-        self._tables = {"initialize", *tables, *(TABLES[name].names for name in tables)}
-        self._problem = ""
+        # What another file says of the rank besides.
+        self.metadata: dict[str, Any] = {}
+        # Why the last `read` failed: a file that is just being written to may fail once; empty if it did not.
+        self.problem = ""
+        self._most = most
         self._seen: tuple[Path, int, int] | None = None
         # Rows that were read, and bytes of the blocks of a spool.
         self._count = self._offset = 0
 
     @property
-    def problem(self) -> str:
-        """Why the last `read` failed: a file that is just being written to may fail once; empty if it did not."""
-        return self._problem or self._filler.problem
-
-    @property
     def is_replaced(self) -> bool:
         """Whether another run writes to its file by now, as solvers without a recorder do."""
-        return self._filler.is_replaced
+        return False
 
     @property
     def store(self) -> RankFile:
         """The rank with the rows that were not forgotten; only where there is a `head`."""
         assert self.head is not None
-        return self.head.having(self._filler.metadata, **self._filler.tables, advances=self.rows)
+        return self.head.having(self.metadata, advances=self.rows)
 
     @property
     def state(self) -> str:
@@ -334,27 +289,24 @@ class Tail:
 
     def update(self) -> None:
         """Read what is new, and fill it."""
-        rows, head = self.read(), self.head
-        if head is None:
-            return
-        lacks_waits = "timing_source" not in head.metadata and (rows["wait_ns"] == NOT_MEASURED).any()
-        if self._waits is not None and lacks_waits:
-            self._filler, self._waits = self._waits(head), None
-        rows = self._filler.fill(rows, is_last=not self.has_more and self.state != "running")
-        if len(rows):
-            self.rows = np.concatenate([self.rows, rows]) if len(self.rows) else rows
+        rows = self.read()
+        if self.head is not None:
+            filled = self.filled(rows, is_last=not self.has_more and self.state != "running")
+            self.rows = np.concatenate([self.rows, filled]) if len(filled) else self.rows
 
     def forget(self, window: int) -> None:
         """Drop the rows of all windows before this one."""
-        kept = self.rows["window"] >= window
-        if not kept.all():
-            self.rows = self.rows[kept]
+        self.rows = self.rows[self.rows["window"] >= window]
+
+    def filled(self, rows: Rows, *, is_last: bool) -> Rows:
+        """Take new rows in the order of the calls, and give, once, those whose times are known by now.
+
+        With ``is_last`` nobody writes any more: then all are given. Here nothing is missing.
+        """
+        return rows
 
     def read(self) -> Rows:
         """Read what is new in its file since the last call: nothing where that fails, which `problem` then says."""
-        if self._is_fixed:
-            left, self._left = self._left, None
-            return ADVANCES.empty() if left is None else left.advances
         try:
             self.path = _place(self.path)
             status = os.stat(self.path)
@@ -362,32 +314,27 @@ class Tail:
             if seen == self._seen and not self.has_more:
                 return ADVANCES.empty()
             with wrap_read_errors(self.path):
-                rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
-                known = rows["window"] > 0
-                ordered = in_order(rows if known.all() else rows[known])
+                rows = self._new_rows()
+                ordered = in_order(rows[rows["window"] > 0])
         except (StoreError, OSError) as error:
-            self._problem = " ".join(str(error).split())
+            self.problem = " ".join(str(error).split())
             return ADVANCES.empty()
-        self._problem, self._seen = "", seen
+        self.problem, self._seen = "", seen
         self._count += len(rows)
         self.has_more = len(rows) >= self._most
         return ordered
 
-    def _of_spool(self) -> Rows:
-        before = {} if self.head is None else self.head.tables
-        new, self._offset = read_spool(self.path, self.head, self._offset, self._most)
-        tables = {}
-        for name in self._tables:
-            rows = np.concatenate([before.get(name, new.tables[name][:0]), new.tables[name]])
-            tables[name] = rows[-2 * self._most :] if TABLES[name].columns else rows
-        self.head = dataclasses.replace(new, tables=tables)
-        return new.tables["advances"]
-
-    def _of_hdf5(self) -> Rows:
-        head = self.head
+    def _new_rows(self) -> Rows:
+        head, new = self.head, slice(self._count, self._count + self._most)
+        if self.path.suffix == SPOOL_SUFFIX:
+            store, self._offset = read_spool(self.path, head, self._offset, self._most)
+            begun = [] if head is None else [head.initialize]
+            initialize = np.concatenate([*begun, store.initialize])
+            self.head = dataclasses.replace(store, tables={"initialize": initialize})
+            return store.advances
+        if head is not None and self.path.name.endswith(MERGED_SUFFIX):
+            return head.advances[new]
         if head is None or head.path != self.path or "ended_unix_ns" not in head.metadata:
-            head = read_rank_file(self.path)
-        self.head = head.loaded(*self._tables)
+            self.head = read_rank_file(self.path)
         with opened(self.path) as file:
-            source = dataset(file, "advances", ADVANCES.least)
-            return table_rows("advances", source[self._count : self._count + self._most])
+            return table_rows("advances", dataset(file, "advances", ADVANCES.dtype)[new])

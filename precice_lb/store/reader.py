@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os.path
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 
@@ -313,6 +315,22 @@ def group_interval(group: Iterable[RankFile]) -> tuple[int, int]:
     """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
     intervals = [store.interval_unix_ns for store in group]
     return min(start for start, _ in intervals), max(end for _, end in intervals)
+
+
+def lock(path: Path, seconds: float = 0.0) -> IO[str]:
+    """Open a file and hold its lock until it is closed; `BlockingIOError` if another process does for so long."""
+    deadline = time.monotonic() + seconds
+    file = path.open("a+", encoding="utf-8")
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() >= deadline:
+                file.close()
+                raise
+            time.sleep(0.1)
+        else:
+            return file
 
 
 def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int | None:

@@ -190,9 +190,9 @@ _LARGEST_SUM = 1 << 60
 def table_rows(name: str, rows: Values) -> Values:
     """Give rows the type of a table, by the names of its columns, where that is what they are; more are left out."""
     table = TABLES[name]
-    check_type(name, rows.dtype, table.least)
+    check_type(name, rows.dtype, table.dtype)
     if rows.dtype != table.dtype:
-        rows = table.taken(rows)
+        rows = (rows[[*table.dtype.names]] if table.dtype.names else rows).astype(table.dtype)
     for column in table.columns:
         _check_values(column.name, rows[column.name])
     return rows

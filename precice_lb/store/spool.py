@@ -26,7 +26,6 @@ import numpy as np
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import TABLES, Rows, Values, encode_names
-from precice_lb.store.files import publish
 from precice_lb.store.records import RankFile, table_rows
 from precice_lb.store.schema import (
     FORMAT,
@@ -79,7 +78,7 @@ def _table_of(names: tuple[str, ...]) -> str | None:
     """Name the table with the most columns of all whose columns are among these."""
     if len(names) == 1 and not (names[0] in TABLES and TABLES[names[0]].columns):
         return names[0] if names[0] in TABLES else None
-    known = [table for table in TABLES.values() if table.columns and set(table.least.names or ()) <= set(names)]
+    known = [table for table in TABLES.values() if table.columns and set(table.dtype.names or ()) <= set(names)]
     return max(known, key=lambda table: len(table.columns)).name if known else None
 
 
@@ -148,6 +147,21 @@ def read_spool(
             if name == "advances" and sum(map(len, tables[name])) >= most:
                 break
     return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in tables.items()}), begin
+
+
+def publish(draft: Path, target: Path) -> bool:
+    """Give a file its name, and the draft's away; False, and the draft stays, if another file has it."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A file system without hard links.
+        if target.exists():
+            return False
+        os.rename(draft, target)
+    draft.unlink(missing_ok=True)
+    return True
 
 
 # Whose code the recorder runs; a signal handler is none of theirs.

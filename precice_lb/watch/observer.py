@@ -14,7 +14,8 @@ from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
-from precice_lb.watch.convergence import CouplingTail, median
+from precice_lb.ingest.profiling.tables import IterationsLog
+from precice_lb.watch.convergence import median, read_convergence
 from precice_lb.watch.run import LATEST, Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
@@ -72,7 +73,7 @@ class Observer:
         self.searches = Searches()
         self._files = RunFiles(self.directory, self.searches)
         self._run: LiveRun | None = None
-        self._couplings: list[CouplingTail] = []
+        self._logs: dict[Path, IterationsLog] = {}
         # What another split would bring or why that is unknown, and the seconds and windows that it was asked for.
         self._rebalance: Rebalance | str = ""
         self._asked_for: tuple[dict[str, float], int] = {}, 0
@@ -94,10 +95,7 @@ class Observer:
         if run is None:
             return None
         if run is not self._run:
-            self._run, self._asked_for = run, ({}, 0)
-            schemes = [] if run.parsed is None else run.parsed.coupling_schemes
-            implicit = [scheme for scheme in schemes if scheme.is_implicit]
-            self._couplings = [CouplingTail(scheme, self.directory, self.searches) for scheme in implicit]
+            self._run, self._asked_for, self._logs = run, ({}, 0), {}
         warmup = self._warmup
         if warmup is None:
             warmup = max(int(data.get("warmup_windows", DEFAULT_WARMUP_WINDOWS)) for data in run.metadata.values())
@@ -115,8 +113,12 @@ class Observer:
         cores = np.array([part.layout.cores for part in participants], dtype=np.float64)
         waiting = np.array([part.wait_share for part in participants])
         ending = None if run.parsed is None else run.parsed.windows
-        convergence = [tail.update(run) for tail in self._couplings]
-        notes = [*run.notes, *(tail.problem for tail in self._couplings if tail.problem)]
+        convergence = [
+            read_convergence(scheme, run, self.directory, self.searches, self._logs)
+            for scheme in (run.parsed.coupling_schemes if run.parsed is not None else ())
+            if scheme.is_implicit
+        ]
+        notes = [*run.notes, *(problem for _, problem in convergence if problem)]
         if hasty:
             better: Rebalance | str = "this and changes of load come with the next view"
         else:
@@ -131,7 +133,7 @@ class Observer:
             windows_left=None if ending is None else max(ending - windows, 0),
             window_seconds=max((part.window_seconds for part in participants if part.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
-            convergence=tuple(one for one in convergence if one is not None),
+            convergence=tuple(coupling for coupling, _ in convergence if coupling is not None),
             latest=LATEST,
             rebalance=None if isinstance(better, str) else better,
             notes=tuple(notes),

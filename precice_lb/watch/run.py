@@ -16,7 +16,7 @@ from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
+from precice_lb.ingest.profiling.enrich import ProfileTail, WaitsTail
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.store.rank_file import Tail
@@ -238,14 +238,13 @@ class RunFiles:
         for header in headers:
             if header.path.stat().st_mtime_ns >= begun:
                 groups.setdefault(header.participant, []).append(header)
-        tails = []
+        tails: list[list[Tail]] = []
         for group in groups.values():
             try:
                 participant = profiled_participant(group[0], [self._directory])
             except DataError:
                 continue
-            fillers = [RowsFiller(header, participant) for header in group]
-            tails.append([Tail(filler.head, filler=filler) for filler in fillers])
+            tails.append([ProfileTail(header, participant) for header in group])
         return tails
 
     def _profiles(self) -> list[Header]:
@@ -258,8 +257,8 @@ class RunFiles:
 def _tail(store: RankFile, ranks: int) -> Tail:
     """Follow a recorded rank; a spool is read for its head before any other participant's rows are forgotten."""
     if store.path.suffix == SPOOL_SUFFIX:
-        return Tail(store.path, WaitsFiller)
-    return Tail(store, WaitsFiller, most=max(_AT_ONCE // ranks, 4096))
+        return WaitsTail(store.path)
+    return WaitsTail(store, most=max(_AT_ONCE // ranks, 4096))
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -13,7 +13,7 @@ from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
-from precice_lb.ingest.profiling.tables import IterationsTail
+from precice_lb.ingest.profiling.tables import IterationsLog
 from precice_lb.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
     assert sorted(stores) == ["A-0", "B-0"]
     for name, store in stores.items():
         profile = read_profile(source / "precice-profiling" / f"{name}-1.txt")
-        iterations = IterationsTail(source / f"precice-{name[0]}-iterations.log").read()
+        iterations = IterationsLog(source / f"precice-{name[0]}-iterations.log").iterations()
         rows = store.advances
         ends = rows[rows["window_complete"]]
         np.testing.assert_array_equal(ends["iteration"], iterations)
@@ -224,10 +224,10 @@ def test_the_iterations_log_is_read_up_to_its_last_whole_line(
     path = tmp_path / "precice-A-iterations.log"
     path.write_text(text)
     if isinstance(expected, list):
-        assert IterationsTail(path).read().tolist() == expected
+        assert IterationsLog(path).iterations().tolist() == expected
         return
     with pytest.raises(DataError, match="expected") as caught:
-        IterationsTail(path).read()
+        IterationsLog(path).iterations()
     assert str(caught.value).endswith(f": expected {expected}")
 
 

@@ -10,10 +10,8 @@ import pytest
 from store_helpers import PARALLEL, START, metadata, row, rows
 
 from precice_lb.export import export_merged
-from precice_lb.store import columns
-from precice_lb.store.columns import ADVANCES, TABLES, Column, register
-from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import read_store, read_stores
+from precice_lb.store.columns import TABLES, register
+from precice_lb.store.reader import read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter, _table_of
 
@@ -79,34 +77,3 @@ def test_no_two_tables_are_called_or_look_the_same() -> None:
         register("mpi", ("window", "<i8", "1", "window"), ("other_ns", "<i8", "ns", "other"))
     with pytest.raises(ValueError, match="table other: expected"):
         register("other", ("window", "<i8", "1", "window"), ("mpi_ns", "<i8", "ns", "other"))
-
-
-def test_a_column_that_came_later_has_its_value_of_before_in_older_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = kinds(tmp_path)
-    later = Column("later_ns", "<i8", "ns", "something", missing=columns.NOT_MEASURED)
-    for name in ("dtype", "least"):
-        monkeypatch.delitem(vars(ADVANCES), name, raising=False)
-    monkeypatch.setitem(vars(ADVANCES), "columns", (*ADVANCES.columns, later))
-    try:
-        for stores in before.values():
-            for old in stores:
-                for store in read_stores([old.path]):
-                    assert store.advances["later_ns"].tolist() == [-1, -1]
-                    assert store.advances["solve_ns"].tolist() == [10**8, 2 * 10**8]
-                if not old.path.name.endswith(".merged.h5"):
-                    assert Tail(old.path).read()["later_ns"].tolist() == [-1, -1]
-        # What is written from now on has it.
-        new = np.zeros(1, ADVANCES.dtype)
-        new["window"], new["later_ns"] = 1, 7
-        writer = StoreWriter(tmp_path / "new", metadata(), PARALLEL)
-        writer.append(new)
-        assert read_store(writer.path).advances["later_ns"].tolist() == [7]
-        writer.close(finished=True, ended_unix_ns=START + 10**9)
-        assert read_store(writer.path).advances["later_ns"].tolist() == [7]
-        (path,) = export_merged([tmp_path / "new"], tmp_path / "copy")
-        assert read_stores([path])[0].advances["later_ns"].tolist() == [7]
-    finally:
-        for name in ("dtype", "least"):
-            vars(ADVANCES).pop(name, None)

@@ -24,8 +24,7 @@ from precice_lb.export import export_merged, exported_ranks
 from precice_lb.report.render import rendered
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import summary_blocks
-from precice_lb.store.columns import INITIALIZE, SECTIONS
-from precice_lb.store.meshes import MESHES, RecordedMeshes, recorded_meshes
+from precice_lb.store.columns import INITIALIZE, MESHES, SECTIONS, RecordedMeshes, recorded_meshes
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import read_store, read_stores
 from precice_lb.store.spool import StoreWriter

@@ -12,8 +12,7 @@ from store_helpers import PARALLEL, contents, metadata, row, rows
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.columns import INITIALIZE
-from precice_lb.store.meshes import RecordedMeshes, recorded_meshes
+from precice_lb.store.columns import INITIALIZE, RecordedMeshes, recorded_meshes
 from precice_lb.store.reader import read_runs, read_store
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter

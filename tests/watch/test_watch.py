@@ -34,7 +34,7 @@ from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
+from precice_lb.ingest.profiling.enrich import ProfileTail, WaitsTail
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
@@ -300,9 +300,8 @@ def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) 
         recorded = {key: value for key, value in data.items() if key not in ("timing_source", "receives_data")}
         bare = expected.advances.copy()
         bare["wait_ns"] = bare["mapping_ns"] = -1
-        waits = WaitsFiller(RankFile(path, recorded, expected.configuration))
-        filler = RowsFiller(header, profiled_participant(header, [folder.parent]))
-        alone = Tail(filler.head, filler=filler)
+        waits = WaitsTail(RankFile(path, recorded, expected.configuration))
+        alone = ProfileTail(header, profiled_participant(header, [folder.parent]))
         read, joined, done = [], [], 0
         for cut in [header.offset, *range(header.offset + 100, len(content), 333), len(content)]:
             file.write_bytes(content[:cut])
@@ -312,7 +311,7 @@ def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) 
             assert alone.problem == ""
             # The recorder writes in steps of its own.
             upto = min(done + 2, len(bare)) if cut < len(content) else len(bare)
-            joined.append(waits.fill(bare[done:upto], is_last=cut == len(content)))
+            joined.append(waits.filled(bare[done:upto], is_last=cut == len(content)))
             done = upto
         assert np.concatenate(read).tobytes() == expected.advances.tobytes()
         assert alone.store.metadata["finished"] is True

@@ -22,7 +22,7 @@ from store_helpers import row, write_store
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.tables import IterationsTail, last_row
+from precice_lb.ingest.profiling.tables import IterationsLog, last_row
 from precice_lb.report.blocks import Paragraph
 from precice_lb.watch import Observer, watch_run
 from precice_lb.watch.convergence import Convergence, Residual
@@ -114,10 +114,10 @@ def test_a_table_is_read_in_whole_lines_only(tmp_path: Path) -> None:
     content = iterations_log(tmp_path / "whole.log", counts).read_bytes()
     measures = table(MEASURES, [(1, 1, 1.0, 0.5), (1, 2, math.inf, math.nan), (1, 3, 1e-3, 1e-12)]).encode()
     path, residuals = tmp_path / "precice-B-iterations.log", tmp_path / "residuals.log"
-    tail = IterationsTail(path)
+    log = IterationsLog(path)
     for cut in range(content.index(b"\n"), len(content) + 1):
         path.write_bytes(content[:cut])
-        seen = tail.read()
+        seen = log.iterations()
         assert seen.tolist() == counts[: len(seen)]
         assert len(seen) in (content[:cut].count(b"\n") - 1, content[:cut].count(b"\n"))
     assert seen.tolist() == counts
@@ -149,7 +149,7 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     assert any("precice-B-iterations.log: expected an iterations log" in note for note in problem.notes)
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
     with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
-        list(IterationsTail(iterations).windows())
+        IterationsLog(iterations).read()
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 4")
     old = poll(observer)
     assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})

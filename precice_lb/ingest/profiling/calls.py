@@ -251,7 +251,7 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        rows = ADVANCES.blank(len(calls))
+        rows = np.zeros(len(calls), ADVANCES.dtype)
         rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
             calls["exchanges"], iterations, before
         )
@@ -270,7 +270,7 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        rows = INITIALIZE.blank(len(self.initialize))
+        rows = np.zeros(len(self.initialize), INITIALIZE.dtype)
         for name, column in (("begin", "begin_us"), ("initialize", "call_us"), ("mapping", "mapping_us")):
             rows[f"{name}_ns"] = self.initialize[column] * 1000
         rows["wait_ns"] = self.waited_ns(self.initialize)

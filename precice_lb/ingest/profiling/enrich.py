@@ -16,9 +16,9 @@ from precice_lb.ingest.profiling.find import (
     profile_candidates,
     profiled_case,
 )
-from precice_lb.ingest.profiling.tables import IterationsTail
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, Tables, encode_names
-from precice_lb.store.rank_file import Filler
+from precice_lb.ingest.profiling.tables import IterationsLog
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, encode_names
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.records import RankFile
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
@@ -167,30 +167,35 @@ def _aligned(store: RankFile, advances: Rows, profile: Profile) -> tuple[slice, 
     )
 
 
-class WaitsFiller(Filler):
-    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file.
+class WaitsTail(Tail):
+    """A recorded rank, with mapping and wait as preCICE writes its profiling file, where the recorder was not told.
 
     Its metadata are ``timing_source`` and ``receives_data``, or ``timing_problem``.
     """
 
-    def __init__(self, store: RankFile) -> None:
-        super().__init__()
-        self._store = store
-        self._case = profiled_case(store.configuration)
+    def __init__(self, source: Path | RankFile, most: int = 4096) -> None:
+        super().__init__(source, most)
+        self._case: ProfiledCase | None = None
         self._profile: Profile | None = None
+        # Rows that wait for their times.
         self._rows: Rows = ADVANCES.empty()
         self._is_aligned = False
 
-    def fill(self, rows: Rows, *, is_last: bool) -> Rows:
+    def filled(self, rows: Rows, *, is_last: bool) -> Rows:
         """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
+        store = self.store
+        if self._case is None:
+            if "timing_source" in store.metadata or (rows["wait_ns"] != NOT_MEASURED).all():
+                return rows
+            self._case = profiled_case(store.configuration)
         self._rows = np.concatenate([self._rows, rows])
         try:
             if self._profile is None:
-                self._profile = _profile_of(self._store, self._case, user_events=False)
+                self._profile = _profile_of(store, self._case, user_events=False)
             profile = self._profile.read()
             if not self._is_aligned and len(self._rows) and len(profile.calls):
                 # What comes before is given up.
-                mine, calls = _aligned(self._store, self._rows, profile)
+                mine, calls = _aligned(store, self._rows, profile)
                 self._take(mine.start)
                 profile.take(calls.start)
                 self._is_aligned = True
@@ -199,8 +204,7 @@ class WaitsFiller(Filler):
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
-        self.metadata.pop("timing_problem", None)
-        self.metadata |= {"timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
+        self.metadata = {"timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
         count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
         done = _filled(self._take(count), profile, profile.take(count))
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
@@ -210,50 +214,41 @@ class WaitsFiller(Filler):
         return taken
 
 
-class RowsFiller(Filler):
-    """Makes the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
+class ProfileTail(Tail):
+    """A rank without a recorder: its rows of ``advance`` are made of its profiling file, as they appear."""
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
-        super().__init__()
+        metadata = {**participant.metadata(header), "attempt": 1, "finished": False}
+        super().__init__(RankFile(header.path, metadata, participant.configuration))
         self._profile = Profile(header, participant.case)
-        self._counted = 0
-        self._log = None if not participant.logs else IterationsTail(participant.logs[0])
-        #: What is known of the rank before any row is.
-        self.head = RankFile(
-            header.path,
-            {**participant.metadata(header), "attempt": 1, "finished": False},
-            participant.configuration,
-        )
+        self._log = IterationsLog(participant.logs[0]) if participant.logs else None
 
     @property
     def is_replaced(self) -> bool:
         """Whether the file is of another run by now."""
         try:
-            return read_header(self.head.path).unix_us != self._profile.header.unix_us
+            return read_header(self.path).unix_us != self._profile.header.unix_us
         except DataError:
             return False
 
-    @property
-    def tables(self) -> Tables:
-        """The row of ``initialize``."""
-        return {"initialize": self._profile.initialize_rows()}
-
-    def fill(self, rows: Rows, *, is_last: bool = False) -> Rows:
+    def read(self) -> Rows:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
         profile = self._profile
         try:
             profile.read()
-            iterations = None if self._log is None else self._log.read()
+            iterations = None if self._log is None else self._log.iterations()
         except DataError as error:
             self.problem = str(error)
-            return rows[:0]
+            return ADVANCES.empty()
         self.problem = ""
+        self.head = self.store.having(initialize=profile.initialize_rows())
         self.metadata |= profile.receiving
         if profile.finalized:
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
-        ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
+        ended = self._count + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        rows = profile.advance_rows(profile.take(count), iterations, self._counted)
-        self._counted = int(ended[:count].max(initial=self._counted))
+        rows = profile.advance_rows(profile.take(count), iterations, self._count)
+        # Coupling iterations that ended in the calls so far.
+        self._count = int(ended[:count].max(initial=self._count))
         return rows

@@ -16,7 +16,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import ProfiledParticipant, find_profiles, profiled_participant
-from precice_lb.ingest.profiling.tables import IterationsTail
+from precice_lb.ingest.profiling.tables import IterationsLog
 from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.schema import store_filename
@@ -219,7 +219,7 @@ def _counted(header: Header, participant: ProfiledParticipant, profile: Profile)
     best: _Counted | None = None
     most = -1
     for log in participant.logs:
-        iterations = IterationsTail(log).read()
+        iterations = IterationsLog(log).iterations()
         total = int(iterations.sum())
         ending = calls if tells_ends else _ending(calls, total)
         if ending is None or (profile.finalized and (ending["exchanges"] > 0).sum() != total):

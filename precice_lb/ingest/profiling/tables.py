@@ -20,22 +20,23 @@ from precice_lb.store.columns import Integers
 _END = 1 << 16
 
 
-class IterationsTail:
+class IterationsLog:
     """The table ``precice-<Participant>-iterations.log``, read again while it grows.
 
     preCICE begins each line with its line break, so that the last one waits until it has all cells and, since cells are
-    padded, is no shorter than the one before. A table that was started anew is read from its beginning.
+    padded, is no shorter than the one before. A table that was started anew replaces what was read, unless it goes on
+    with the next window: preCICE starts a new one when a mesh is reset.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: Coupling iterations of each window that was read.
-        self.counts: Integers = np.empty(0, dtype=np.int64)
-        # What was read, up to the end of a row, and how long that is.
+        #: What was read, by column, with a row for each time window.
+        self.columns: dict[str, Integers] = {}
+        # What was read of the file, up to the end of a row, and how long that is.
         self._text, self._width = b"", 0
 
-    def windows(self) -> Iterator[dict[str, Integers]]:
-        """Yield the columns of the time windows that were completed since the last call, as of the table."""
+    def read(self) -> dict[str, Integers]:
+        """Return the columns of the time windows that are complete; none before the first one is."""
         try:
             text = self.path.read_bytes()
         except OSError as error:
@@ -43,7 +44,7 @@ class IterationsTail:
                 f"{self.path}: expected a table of preCICE, found none that can be read ({error})"
             ) from None
         if not text:
-            return
+            return self.columns
         header = text.partition(b"\n")[0]
         names = header.decode("utf-8", "replace").split()
         if not {"TimeWindow", "Iterations"}.issubset(names):
@@ -55,7 +56,7 @@ class IterationsTail:
         if lines and (len(lines[-1]) < width or len(lines[-1].split()) < len(names)):
             lines.pop()
         if not lines:
-            return
+            return self.columns
         rows = []
         for number, line in enumerate(lines, self._text.count(b"\n") + 2):
             try:
@@ -64,20 +65,22 @@ class IterationsTail:
                 shown = line.strip()[:60].decode("utf-8", "replace")
                 raise DataError(f"{self.path}, line {number}: expected {len(names)} numbers, found {shown!r}") from None
         with np.errstate(invalid="ignore"):
-            table = dict(zip(names, np.array(rows).astype(np.int64).T, strict=True))
-        if (np.diff(table["TimeWindow"]) != 1).any() or (table["Iterations"] < 1).any():
-            raise self._refused(f"iterations of each window after {table['TimeWindow'][0]}", "others")
+            new = dict(zip(names, np.array(rows).astype(np.int64).T, strict=True))
+        first = new["TimeWindow"][0]
+        if (np.diff(new["TimeWindow"]) != 1).any() or (new["Iterations"] < 1).any():
+            raise self._refused(f"iterations of each window after {first}", "others")
         self._text, self._width = b"\n".join([self._text, *lines]), len(lines[-1])
-        yield table
+        if self.columns.keys() == new.keys() and self.columns["TimeWindow"][-1] + 1 == first:
+            new = {name: np.append(self.columns[name], values) for name, values in new.items()}
+        self.columns = new
+        return new
 
-    def read(self) -> Integers:
-        """Return the iterations of each window from the first on, with those that are new."""
-        for table in self.windows():
-            windows, count = table["TimeWindow"], len(self.counts)
-            if windows[0] > count + 1:
-                raise self._refused(f"window {count + 1} and its iterations", f"window {windows[0]}")
-            self.counts = np.append(self.counts, table["Iterations"][windows > count])
-        return self.counts
+    def iterations(self) -> Integers:
+        """Read the coupling iterations of each window from the first on."""
+        columns = self.read()
+        if columns and columns["TimeWindow"][0] != 1:
+            raise self._refused("window 1 and its iterations", f"window {columns['TimeWindow'][0]}")
+        return columns.get("Iterations", np.empty(0, dtype=np.int64))
 
     def _refused(self, expected: str, actual: str) -> DataError:
         return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {actual}")
