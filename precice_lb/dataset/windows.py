@@ -147,10 +147,9 @@ class Reduction:
         self.steady = np.repeat(self._after, ranks.iterations.astype(int))
         # Where the first windows are missing, so is the wait before them.
         self._second = second and np.array_equal(ranks.windows, np.arange(1, len(ranks.windows) + 1))
-        size = int(ranks.stores[0].metadata["size"])
-        # Mean seconds per window after warm-up by rank; what of the wait is hidden; and what further tables say.
-        self.rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
-        self._tables: dict[tuple[str, str], Array] = {}
+        size, count = int(ranks.stores[0].metadata["size"]), len(self.steady)
+        # Of each rank, by table and name: mean seconds per window after warm-up, and what `rank_values` says.
+        self._values: dict[tuple[str, str], Array] = {}
         # Ranks whose wait is a wait for partners, as the metadata say, else who ever waited.
         self.receiving = np.zeros(size, dtype=bool)
         # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
@@ -160,54 +159,60 @@ class Reduction:
         # The ranks, but for the rows of their tables.
         self.heads: list[RankFile] = []
         # Of each iteration the wall time of the rank that took longest in all.
-        longest, self.wall = -np.inf, np.full(len(self.steady), np.nan)
-        # Of ranks that receive data, and of others: least wait, the one inside ``initialize``, and sums of overhead,
-        # wall time and ranks.
-        waits, first_waits = np.full((2, len(self.steady)), np.nan), [np.nan, np.nan]
-        sums = np.zeros((2, 3, len(self.steady)))
+        longest, self.wall = -np.inf, np.full(count, np.nan)
+        # Of ranks that receive no data, and of those that do: least waits, from the one in ``initialize`` on, and sums
+        # of overhead, wall time and ranks.
+        waits, sums = np.full((2, count + 1), np.nan), np.zeros((2, 3, count))
         for store in ranks if whole else ranks.stores:
-            number = int(store.metadata["rank"])
             # Nobody has to read its file again to know which tables are empty.
-            empty = {name: rows for name, rows in store.tables.items() if not len(rows)}
-            self.heads.append(replace(store, tables=empty))
+            self.heads.append(replace(store, tables={k: rows for k, rows in store.tables.items() if not len(rows)}))
             seconds = ranks.seconds(store.advances, waits=_knows_waits(self.heads[0]))
-            wall, first, known = seconds["solve"] + seconds["advance"], _first_wait(store), np.isfinite(seconds["wait"])
-            for name, means in self.rank.items() if whole else ():
-                values = self._moved(seconds[name], first) if name == "wait" and self._second else seconds[name]
-                if name in ("solve", "wait") and known.any():
-                    # All means are over the same windows.
-                    values = np.where(known, values, np.nan)
-                means[number] = mean_known(ranks.of_windows(values)[self._after])
+            wall, known = seconds["solve"] + seconds["advance"], np.isfinite(seconds["wait"])
+            wait = np.append(_first_wait(store), seconds["wait"])
+            number = int(store.metadata["rank"])
             if known.any():
                 receives = bool(store.metadata.get("receives_data", np.nansum(seconds["wait"]) > 0))
                 self.receiving[number] = receives
                 if receives:
                     overhead = seconds["overhead"][self.steady]
                     self.least_overhead = float(np.fmin.reduce(overhead, initial=self.least_overhead))
-                waits[int(receives)] = np.fmin(waits[int(receives)], seconds["wait"])
-                first_waits[receives] = float(np.fmin(first_waits[receives], first))
-                is_measured = np.isfinite(wall)
-                sums[int(receives)] += [np.nan_to_num(seconds["overhead"]), np.where(is_measured, wall, 0), is_measured]
+                side, has_wall = int(receives), np.isfinite(wall)
+                waits[side] = np.fmin(waits[side], wait)
+                sums[side] += [np.nan_to_num(seconds["overhead"]), np.where(has_wall, wall, 0), has_wall]
             if (total := float(np.nansum(wall))) > longest:
                 longest, self.wall = total, wall
             if whole:
-                for key, value in rank_values(store, ranks.windows[self._after]).items():
-                    self._tables.setdefault(key, np.full(size, np.nan))[number] = value
+                # All means are over the same windows.
+                solve = np.where(known, seconds["solve"], np.nan) if known.any() else seconds["solve"]
+                moved = np.where(known, self._moved(wait), np.nan)
+                means = {name: self._mean(v) for name, v in {**seconds, "solve": solve, "wait": moved}.items()}
+                values = {("calls", name): mean for name, mean in means.items()}
+                for key, value in (values | rank_values(store, ranks.windows[self._after])).items():
+                    self._values.setdefault(key, np.full(size, np.nan))[number] = value
         chosen = int(self.receives)
-        self.wait, self._first_wait = waits[chosen], first_waits[chosen]
+        self._waits = waits[chosen]
         self.overhead, mean_wall = sums[chosen, :2] / np.where(sums[chosen, 2] > 0, sums[chosen, 2], np.nan)
         # The wall time without the wait.
         self.busy = mean_wall - self.wait
 
-    def _moved(self, waits: Array, first: float) -> Array:
-        """Move waits of iterations into the one that the data is for, from ``first`` on."""
-        if not len(waits):
-            return waits
-        moved = np.append(first, waits[:-1])
-        if self.metadata["finished"]:
+    def _moved(self, waits: Array) -> Array:
+        """Put waits, from the one in ``initialize`` on, into the iterations that the data is for."""
+        if not self._second:
+            return waits[1:]
+        moved = waits[:-1].copy()
+        if len(moved) and self.metadata["finished"]:
             # Without a next window the last call waits only for partners in other schemes.
             moved[-1] += np.nan_to_num(waits[-1])
         return moved
+
+    def _mean(self, values: Array) -> float:
+        """Mean per window after warm-up of what is known, of iterations."""
+        return mean_known(self.ranks.of_windows(values)[self._after])
+
+    @property
+    def wait(self) -> Array:
+        """Seconds that the participant waited, by the iteration whose call waits, shape (G,)."""
+        return self._waits[1:]
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -236,31 +241,31 @@ class Reduction:
 
     def reclassify_as_wait(self, hidden: Array) -> None:
         """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
-        self.busy = self.busy - hidden
-        self.wait = self.wait + hidden
+        added = np.append(0.0, hidden)
+        self.busy, self._waits = self.busy - hidden, self._waits + added
         self._hidden = float(np.median(hidden[self.steady]))
-        waited = self._moved(hidden, 0.0) if self._second else hidden
-        spent, counted = (mean_known(self.ranks.of_windows(values)[self._after]) for values in (hidden, waited))
+        spent = self._mean(hidden)
         if spent > 0:
-            share = np.where(self.receiving, np.minimum(self.rank["overhead"] / spent, 1.0), 0.0)
-            self.rank["overhead"] -= share * spent
-            self.rank["wait"] += share * counted
-            self.rank["hidden"] = share * counted
+            calls = self._of("calls")
+            share = np.where(self.receiving, np.minimum(calls["overhead"] / spent, 1.0), 0.0)
+            self._values["calls", "hidden"] = waited = share * self._mean(self._moved(added))
+            calls["overhead"] -= share * spent
+            calls["wait"] += waited
 
     def run(self, floor: float) -> ParticipantRun:
         """Add the transfer floor."""
-        ranks, wait, numbers = self.ranks, self.wait, self.ranks.numbers
-        if self._second:
-            # The wait for an iteration whose own end is lost is left out with it.
-            wait = np.where(np.isfinite(wait), self._moved(wait, self._first_wait), np.nan)
+        ranks, recorded = self.ranks, list(self.ranks.calls)
+        # The wait for an iteration whose own end is lost is left out with it.
+        wait = np.where(np.isfinite(self.wait), self._moved(self._waits), np.nan)
         compute = self.busy + (floor if self.receives else 0.0)
-        recorded = list(ranks.calls)
-        sections = {name: seconds for name, seconds in self._table("sections").items() if np.nanmax(seconds) > 0}
+        sections = {name: seconds for name, seconds in self._of("sections").items() if np.nanmax(seconds) > 0}
+        spent = {name: seconds for name, seconds in sections.items() if name.startswith(ADVANCE_SPENDS)}
         nothing = np.full(len(self.receiving), np.nan)
         # Where a rank said nothing of what others hold, it holds none.
-        for table in ("counts", "meshes"):
-            for values in self._table(table).values():
-                values[recorded] = np.nan_to_num(values[recorded])
+        for values in (*self._of("counts").values(), *self._of("meshes").values()):
+            values[recorded] = np.nan_to_num(values[recorded])
+        # Iterations after warm-up that are the first, second, ... of their window.
+        numbers = [self.steady & (ranks.numbers == n) for n in range(1, int(ranks.numbers.max(initial=0)) + 1)]
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
@@ -271,31 +276,31 @@ class Reduction:
             iterations=ranks.iterations,
             metadata=self.metadata,
             receiving=self.receiving,
-            iteration_windows=np.bincount(numbers[self.steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
-            iteration_compute=_means_by(numbers, np.where(self.steady, compute, np.nan)),
-            iteration_wait=_means_by(numbers, np.where(self.steady, wait, np.nan)),
+            iteration_windows=np.array([np.count_nonzero(steady) for steady in numbers], np.int64),
+            iteration_compute=np.array([mean_known(compute[steady]) for steady in numbers]),
+            iteration_wait=np.array([mean_known(wait[steady]) for steady in numbers]),
             timing_problems=self.problems,
             hidden_wait=self._hidden,
             places=places_of(self.heads),
-            rank_sections={name: values for name, values in sections.items() if not name.startswith(ADVANCE_SPENDS)},
-            rank_spent={
-                name.removeprefix(ADVANCE_SPENDS): values
-                for name, values in sections.items()
-                if name.startswith(ADVANCE_SPENDS)
-            },
-            rank_counts=self._table("counts"),
-            rank_vertices=self._tables.get(("meshes", ""), nothing),
-            rank_mpi=self._tables.get(("mpi", ""), nothing),
-            rank_cpu=self._tables.get(("cpu", ""), nothing),
+            rank_sections={name: seconds for name, seconds in sections.items() if name not in spent},
+            rank_spent={name.removeprefix(ADVANCE_SPENDS): seconds for name, seconds in spent.items()},
+            rank_counts=self._of("counts"),
+            rank_vertices=self._values.get(("meshes", ""), nothing),
+            rank_mpi=self._values.get(("mpi", ""), nothing),
+            rank_cpu=self._values.get(("cpu", ""), nothing),
             rank_calls=ranks.calls,
             threads=max(int(store.metadata.get("threads", 1)) for store in self.heads),
             stores=self.heads,
             # Of `rank_solve` and so on.
-            **{f"rank_{name}": seconds for name, seconds in {"hidden": np.zeros(len(nothing)), **self.rank}.items()},
+            **{
+                f"rank_{name}": seconds
+                for name, seconds in {"hidden": np.zeros(len(nothing)), **self._of("calls")}.items()
+            },
         )
 
-    def _table(self, table: str) -> dict[str, Array]:
-        return {name: values for (of, name), values in self._tables.items() if of == table}
+    def _of(self, table: str) -> dict[str, Array]:
+        """What is known of the ranks by name, of one table."""
+        return {name: values for (of, name), values in self._values.items() if of == table}
 
 
 def _knows_waits(lowest: RankFile) -> bool:
@@ -307,12 +312,3 @@ def _knows_waits(lowest: RankFile) -> bool:
 def _first_wait(store: RankFile) -> float:
     waits = store.initialize["wait_ns"][:1]
     return int(waits[0]) * 1e-9 if len(waits) and waits[0] >= 0 else np.nan
-
-
-def _means_by(numbers: Integers, values: Array) -> Array:
-    """Mean of what is known by number, from 1 on; NaN where nothing is."""
-    known, end = np.isfinite(values), int(numbers.max(initial=0)) + 1
-    count = np.bincount(numbers[known], minlength=end)
-    means = np.full(end, np.nan)
-    np.divide(np.bincount(numbers[known], values[known], end), count, out=means, where=count > 0)
-    return means[1:]
