@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
@@ -47,6 +48,16 @@ def exported_ranks(sources: Sequence[str | Path]) -> list[ExportedRank]:
     ]
 
 
+@contextmanager
+def _written(path: str | Path, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Open a file to write; one error with its name where that fails."""
+    try:
+        with Path(path).open("w", encoding=encoding, newline="") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{path}: expected a file that can be written, found {error.strerror}") from error
+
+
 QUANTITIES = {
     "solve": "time of the solver between two calls of advance",
     "mapping": "mapping of data, within advance",
@@ -85,17 +96,14 @@ def export_csv(sources: Sequence[str | Path], path: str | Path) -> int:
     """
     ranks = exported_ranks(sources)
     count = 0
-    try:
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for table in map(_table, ranks):
-                columns = [table[name].tolist() for name in COLUMNS[:-1]]
-                seconds = ["" if math.isnan(value) else repr(value) for value in table["seconds"].tolist()]
-                writer.writerows(zip(*columns, seconds, strict=True))
-                count += len(seconds)
-    except OSError as error:
-        raise DataError(f"{path}: expected a file that can be written, found {error.strerror}") from error
+    with _written(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for table in map(_table, ranks):
+            columns = [table[name].tolist() for name in COLUMNS[:-1]]
+            seconds = ["" if math.isnan(value) else repr(value) for value in table["seconds"].tolist()]
+            writer.writerows(zip(*columns, seconds, strict=True))
+            count += len(seconds)
     return count
 
 
@@ -186,11 +194,8 @@ def export_trace(sources: Sequence[str | Path], path: str | Path) -> int:
         If the file cannot be written.
     """
     ranks = exported_ranks(sources)
-    try:
-        with Path(path).open("w", encoding="ascii") as file:
-            return _write(file, ranks)
-    except OSError as error:
-        raise DataError(f"{path}: expected a file that can be written, found {error.strerror}") from error
+    with _written(path, "ascii") as file:
+        return _write(file, ranks)
 
 
 def _write(file: TextIO, ranks: Sequence[ExportedRank]) -> int:

@@ -203,6 +203,7 @@ class Measurements:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layouts", dict(_layouts(self.frames)))
+        object.__setattr__(self, "recorded_versions", self.recorded_versions or ({},) * len(self.recorded))
 
     @cached_property
     def samples(self) -> dict[str, Array]:
@@ -256,7 +257,7 @@ class Measurements:
             name: replace(frame[frame.version == versions[name]] if name in versions else frame, version="")
             for name, frame in self.frames.items()
         }
-        pairs = zip(self.recorded, self.recorded_versions or [{}] * len(self.recorded), strict=True)
+        pairs = zip(self.recorded, self.recorded_versions, strict=True)
         return replace(
             self,
             frames=frames,
@@ -285,36 +286,33 @@ def _layouts(frames: Mapping[str, Samples]) -> Iterator[tuple[str, Layouts]]:
 
 def joined(parts: Sequence[Measurements]) -> Measurements:
     """Join measurements of one case from several sources; rows that two of them say count once."""
-    sources = {name: [part for part in parts if name in part.frames] for part in parts for name in part.frames}
-    frames, remarks = {}, [remark for part in parts for remark in part.remarks]
-    for name, having in sources.items():
-        whole = Samples.concat([part.frames[name] for part in having])
-        sizes = [len(part.frames[name]) for part in having]
-        kept, again = once(name, whole, np.repeat(np.arange(len(having)), sizes).tolist())
+    values: dict[str, Any] = {}
+    for key in (known.name for known in fields(Measurements) if known.init):
+        stated = [getattr(part, key) for part in parts]
+        if isinstance(stated[0], dict):
+            values[key] = {name: value for part in stated for name, value in part.items()}
+        elif isinstance(stated[0], tuple):
+            values[key] = sum(stated, ())
+    frames = {}
+    for name in values["frames"]:
+        having = [part.frames[name] for part in parts if name in part.frames]
+        numbers = np.repeat(np.arange(len(having)), [len(frame) for frame in having]).tolist()
+        whole = Samples.concat(having)
+        kept, again = once(name, whole, numbers)
         frames[name] = whole[kept]
-        remarks += again
+        values["remarks"] += tuple(again)
+    return Measurements(**values | {
+        "frames": frames,
+        "configuration": next((part.configuration for part in parts if part.configuration is not None), None),
+        "core_hours": sum(part.core_hours for part in parts),
+        "incomplete": "; ".join(part.incomplete for part in parts if part.incomplete),
+        "node_ranks": {n: max(part.node_ranks.get(n, 0.0) for part in parts) for n in values["node_ranks"]},
+    })  # fmt: skip
 
-    def merged(key: str) -> dict[str, Any]:
-        return {name: value for part in parts for name, value in getattr(part, key).items()}
 
-    def chained(key: str) -> tuple[Any, ...]:
-        return tuple(item for part in parts for item in getattr(part, key))
-
-    return Measurements(
-        frames,
-        next((part.configuration for part in parts if part.configuration is not None), None),
-        merged("degrees_of_freedom"),
-        merged("iterations"),
-        chained("sources"),
-        chained("recorded"),
-        chained("runs"),
-        merged("overhead"),
-        sum(part.core_hours for part in parts),
-        tuple(remarks),
-        tuple(ran for part in parts for ran in part.recorded_versions or [{}] * len(part.recorded)),
-        "; ".join(part.incomplete for part in parts if part.incomplete),
-        {name: max(part.node_ranks.get(name, 0.0) for part in parts) for name in merged("node_ranks")},
-    )
+def is_number(value: object) -> bool:
+    """Whether a parameter is a number; all others are texts."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def once(name: str, samples: Samples, sources: Sequence[Hashable]) -> tuple[NDArray[np.intp], list[str]]:
@@ -342,8 +340,7 @@ def stated_parameters(
 ) -> dict[str, float | str | None]:
     """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
     known = {column for columns in measurements.parameters.values() for column in columns}
-    stated = {
-        key: value for document in metadata for key, value in (document.get("parameters") or {}).items() if key in known
-    }
-    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
-    return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
+    stated: dict[str, Any] = {}
+    for document in metadata:
+        stated |= {key: value for key, value in (document.get("parameters") or {}).items() if key in known}
+    return {key: float(value) if is_number(value) else str(value) for key, value in stated.items()}

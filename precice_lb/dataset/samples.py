@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples
+from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples, is_number
 from precice_lb.dataset.records import CoupledRun, ParticipantRun, mean_known
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
@@ -195,8 +195,7 @@ def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
     columns: dict[str, Values] = {}
     for key in set.intersection(*map(set, cases)):
         values = [case[key] for case in cases]
-        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        columns[key] = np.array(values, dtype=np.float64) if is_number else np.array([str(value) for value in values])
+        columns[key] = np.array(values, np.float64 if all(map(is_number, values)) else np.str_)
     return dict(sorted(columns.items()))
 
 

@@ -299,7 +299,7 @@ class Reduction:
         )
 
     def _of(self, table: str) -> dict[str, Array]:
-        """What is known of the ranks by name, of one table."""
+        """Give what is known of the ranks by name, of one table."""
         return {name: values for (of, name), values in self._values.items() if of == table}
 
 

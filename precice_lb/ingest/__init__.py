@@ -18,11 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS
+from precice_lb.rooms import lazily
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
+    from precice_lb.ingest.csv import write_csv
 
 __all__ = ["READERS", "import_measurements", "write_csv"]
+
+__getattr__ = lazily(__name__, ("write_csv",), ("csv",))
 
 
 def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) -> Measurements:
@@ -53,26 +57,6 @@ def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) 
     stated = {name: value for name, value in options.items() if value is not None}
     measurements: Measurements = READERS[kind]([Path(path) for path in paths], **stated)
     return measurements
-
-
-def write_csv(measurements: Measurements, path: str | Path) -> None:
-    """Write measurements as a CSV file; see `precice_lb.ingest.csv.write_csv`.
-
-    Parameters
-    ----------
-    measurements : Measurements
-        The rows.
-    path : path
-        The file.
-
-    Raises
-    ------
-    DataError
-        If it cannot be written.
-    """
-    from precice_lb.ingest.csv import write_csv as write
-
-    write(measurements, path)
 
 
 def read_meshio(path: Path) -> Any:

@@ -174,7 +174,20 @@ def import_files(paths: Sequence[Path]) -> Measurements:
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
-    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
+    """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        The rows.
+    path : path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be written.
+    """
     keys = dict.fromkeys(key for frame in measurements.frames.values() for key in frame.parameters)
     rows: list[dict[str, Any]] = []
     for name, frame in measurements.frames.items():

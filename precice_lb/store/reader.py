@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -148,7 +149,7 @@ def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
         for store in once
         if not store.is_imported
         or not any(
-            _agree(store, other) and _overlap(store.interval_unix_ns, other.interval_unix_ns) is not None
+            _agree(store, other) and _overlap(store.interval_unix_ns, other.interval_unix_ns) >= 0
             for other in recorded.get(_values(store, *_SAME, "working_directory"), [])
         )
     ]
@@ -201,7 +202,7 @@ def group_ranks(stores: Iterable[RankFile]) -> list[Group]:
                 ranks
                 for ranks in launches
                 if store.metadata["rank"] not in {known.metadata["rank"] for known in ranks}
-                and _overlap(group_interval(ranks), store.interval_unix_ns) is not None
+                and _overlap(group_interval(ranks), store.interval_unix_ns) >= 0
             ]
             (lacking[0] if len(lacking) == 1 else rest).append(store)
         for cluster in (*launches, *_overlapping(rest, lambda store: store.interval_unix_ns)):
@@ -255,16 +256,18 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
             meetings.setdefault(meeting, []).append(number)
     for members in meetings.values():
         sides = _by(sorted(members, key=times.__getitem__), names.__getitem__)
-        one, other = sides if len(sides) == 2 else ([], [])
-        shared = {(a, b): both for a in one for b in other if (both := _overlap(times[a], times[b])) is not None}
+        if len(sides) != 2:
+            continue
+        one, other = sides
+        shared = {(a, b): both for a in one for b in other if (both := _overlap(times[a], times[b])) >= 0}
         ranked = {n: sorted(both for pair, both in shared.items() if n in pair) for n in members}
         pairs = [pair for pair, both in shared.items() if all(both > 2 * [-1, *ranked[n]][-2] for n in pair)]
         left = [[n for n in side if not any(n in pair for pair in pairs)] for side in (one, other)]
-        begins = [times[n][0] for side in left for n in side[1:]]
-        limits = [times[n][1] - _IN_TURN * (times[n][1] - times[n][0]) for side in left for n in side[:-1]]
         in_order = list(zip(*left, strict=False))
-        if len(left[0]) == len(left[1]) and np.greater(begins, limits).all() and shared.keys() >= {*in_order}:
-            pairs += in_order
+        if len(left[0]) == len(left[1]) and shared.keys() >= {*in_order}:
+            turns = ((times[n], times[after]) for side in left for n, after in pairwise(side))
+            if all(after[0] > before[1] - _IN_TURN * (before[1] - before[0]) for before, after in turns):
+                pairs += in_order
         for a, b in pairs:
             joined = runs[a] | runs[b]
             if len({names[member] for member in joined}) == len(joined):
@@ -333,10 +336,9 @@ def lock(path: Path, seconds: float = 0.0) -> IO[str]:
             return file
 
 
-def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int | None:
-    """How long two closed intervals overlap; None where they do not."""
-    length = min(first[1], second[1]) - max(first[0], second[0])
-    return length if length >= 0 else None
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
+    """How long two closed intervals overlap; below 0 where they do not."""
+    return min(first[1], second[1]) - max(first[0], second[0])
 
 
 def _place(store: RankFile) -> Hashable:

@@ -317,10 +317,11 @@ class Profile:
         rows[:1] = self._pending
         # Events count in the call that ends next.
         call = np.searchsorted(events.order[calls], events.order)
-        for column, weights in zip(_COUNTED, self._weights.T, strict=True):
-            which = np.flatnonzero(weights[events.paths])
-            amounts = 1 if column == "exchanges" else events.durations[which]
-            np.add.at(rows[column], call[which], weights[events.paths[which]] * amounts)
+        which = np.flatnonzero(self._weights.any(axis=1)[events.paths])
+        amounts = self._weights[events.paths[which]]
+        # All but exchanges, the last column, count seconds.
+        amounts[:, :-1] *= events.durations[which, None]
+        np.add.at(rows.view(np.int64).reshape(len(rows), -1)[:, -len(_COUNTED) :], call[which], amounts)
         self._pending = rows[-1:].copy()
         rows = rows[:-1]
         rows["begin_us"], rows["call_us"] = events.begins[calls], events.durations[calls]
