@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.runs import distinct_names, name_of
+from precice_lb.dataset.runs import named_runs
 from precice_lb.dataset.windows import iteration_seconds, starts_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.store.columns import ADVANCE_SPENDS
 from precice_lb.store.merged import merged_image
-from precice_lb.store.reader import group_ranks, read_runs, read_stores
+from precice_lb.store.reader import group_ranks, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import merged_filename
 
@@ -34,16 +34,10 @@ ExportedRank: TypeAlias = tuple[str, str, RankFile]
 
 def exported_ranks(sources: Sequence[str | Path]) -> list[ExportedRank]:
     """Find the ranks in stores, by run in the order they started, then by participant."""
-    runs = [dict(sorted((str(group[0].metadata["participant"]), group) for group in run)) for run in read_runs(sources)]
-    places = [
-        Path(os.path.commonpath({store.directory.absolute() for group in run.values() for store in group}))
-        for run in runs
-    ]
-    names = distinct_names([name_of(run) for run in runs], places)
     return [
         (name, participant, store)
-        for name, run in zip(names, runs, strict=True)
-        for participant, group in run.items()
+        for name, groups, *_ in named_runs(sources)
+        for participant, group in groups.items()
         for store in group
     ]
 

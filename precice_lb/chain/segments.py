@@ -23,7 +23,7 @@ from precice_lb.case import read_configuration
 from precice_lb.case.coupling import Roles
 from precice_lb.chain.document import Segment
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
-from precice_lb.dataset.runs import unfinished
+from precice_lb.dataset.runs import flaws
 from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
 from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
@@ -160,8 +160,8 @@ class SegmentRuns(CampaignRuns):
             (run,) = load_runs([place / "stores"], complete=enrich)
         except (PreciceLBError, ValueError) as problem:
             return f"the segment's stores cannot be read: {problem}"
-        if left := unfinished(run):
-            return left
+        if unfinished := flaws(run).get("not finished"):
+            return unfinished[0]
         roles = Roles(read_configuration(place / "case" / self.study.case.configuration))
         for name, part in run.participants.items():
             windows = min(scheme.windows or 0 for scheme in roles.schemes(name))

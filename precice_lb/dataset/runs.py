@@ -17,7 +17,7 @@ from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, Particip
 from precice_lb.dataset.series import warmup_of
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.store.reader import read_stores, runs_with_doubts
+from precice_lb.store.reader import Group, read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
 from precice_lb.text import plural
 
@@ -61,19 +61,33 @@ def load_runs(
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    grouped = runs_with_doubts(read_stores(sources))
-    runs = [_coupled_run(run, warmup, complete) for run, _ in grouped]
-    names = distinct_names([run.name for run in runs], [run.directory for run in runs])
     return [
-        dataclasses.replace(run, name=name, grouping=doubt)
-        for run, name, (_, doubt) in zip(runs, names, grouped, strict=True)
+        dataclasses.replace(_coupled_run(ranks, warmup, complete), name=name, directory=directory, grouping=doubt)
+        for name, ranks, directory, doubt in named_runs(sources)
     ]
 
 
-def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, complete: Complete | None) -> CoupledRun:
-    """Join the participants of one coupled run."""
-    named = {str(group[0].metadata["participant"]): group for group in groups}
-    ranks = {name: Ranks(group, complete) for name, group in sorted(named.items())}
+def named_runs(sources: Sequence[str | Path]) -> list[tuple[str, dict[str, Group], Path, str]]:
+    """Find the coupled runs in stores, in the order they started: name, ranks by participant, directory and doubt."""
+    runs = []
+    for groups, doubt in runs_with_doubts(read_stores(sources)):
+        ranks = dict(sorted((str(group[0].metadata["participant"]), group) for group in groups))
+        places = {store.directory.absolute() for group in groups for store in group}
+        runs.append((groups[0][0].metadata.get("run"), ranks, Path(os.path.commonpath(places)), doubt))
+    labels = [str(stated) if stated else " ".join(map(_label, ranks.values())) for stated, ranks, *_ in runs]
+    names = distinct_names(labels, [directory for _, _, directory, _ in runs])
+    return [(name, *run[1:]) for name, run in zip(names, runs, strict=True)]
+
+
+def _label(group: Group) -> str:
+    """Say which participant a run has, with its ranks and threads, where nobody named it."""
+    lowest, threads = group[0].metadata, max(int(store.metadata.get("threads", 1)) for store in group)
+    return f"{lowest['participant']}:{lowest['size']}" + (f"x{threads}" if threads > 1 else "")
+
+
+def _coupled_run(groups: Mapping[str, Group], warmup: int | None, complete: Complete | None) -> CoupledRun:
+    """Join the participants of one coupled run, which has no name yet."""
+    ranks = {name: Ranks(group, complete) for name, group in groups.items()}
     lowest = {name: group.stores[0] for name, group in ranks.items()}
     first = next(iter(lowest.values()))
     stated = warmup
@@ -86,28 +100,19 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
         if left_out > stated:
             participants = _participants(ranks, left_out, time)
     return CoupledRun(
-        name_of(named),
-        participants,
-        first.configuration,
-        first.metadata["case"],
-        {k: v for store in lowest.values() for k, v in store.metadata.get("degrees_of_freedom", {}).items()},
-        int(left_out),
-        int(stated),
-        Path(os.path.commonpath({store.directory.absolute() for group in groups for store in group})),
+        name="",
+        participants=participants,
+        configuration=first.configuration,
+        case=first.metadata["case"],
+        degrees_of_freedom={
+            name: count
+            for store in lowest.values()
+            for name, count in store.metadata.get("degrees_of_freedom", {}).items()
+        },
+        warmup_windows=int(left_out),
+        warmup_stated=int(stated),
         time=time,
     )
-
-
-def name_of(groups: Mapping[str, Sequence[RankFile]]) -> str:
-    """Name a run: as its metadata do, or by its participants, their ranks and threads."""
-    stated = next(iter(groups.values()))[0].metadata.get("run")
-    return str(stated) if stated else " ".join(_label(group) for _, group in sorted(groups.items()))
-
-
-def _label(group: Sequence[RankFile]) -> str:
-    threads = max(int(store.metadata.get("threads", 1)) for store in group)
-    lowest = group[0].metadata
-    return f"{lowest['participant']}:{lowest['size']}" + (f"x{threads}" if threads > 1 else "")
 
 
 def _participants(ranks: Mapping[str, Ranks], warmup: int, time: CoupledTime) -> dict[str, ParticipantRun]:
@@ -222,45 +227,33 @@ def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> 
     return distinct
 
 
-def unfinished(run: CoupledRun) -> str:
-    """Say who did not come to the end of the coupling, and after how many windows; empty where all did."""
-    left = {
-        name: len(part.windows) for name, part in run.participants.items() if not part.metadata.get("finished", True)
-    }
-    if not left:
-        return ""
-    windows = plural(max(left.values()), "window")
-    return f"{' and '.join(left)} did not come to the end (killed, failed or still running): {windows} recorded"
-
-
-def missing(run: CoupledRun) -> tuple[str, str]:
-    """Say which participants of the configuration have no stores, and what to do; empty where none is missing."""
-    names = [name for name in roles_of(run.configuration).participants if name not in run.participants]
-    if not names:
-        return "", ""
-    where = f" in {run.directory}" if run.directory is not None else ""
-    return (
-        f"no records of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}",
-        f"each participant's lie in the directory that it ran in: give {' and '.join(names)}'s too, or one above all",
-    )
-
-
 def flaws(run: CoupledRun) -> dict[str, tuple[str, str]]:
     """Say what is wrong with the records of a run and what to do, by kind."""
+    parts = run.participants
+    left = {name: len(part.windows) for name, part in parts.items() if not part.metadata.get("finished", True)}
+    stopped, windows = " and ".join(left), plural(max(left.values(), default=0), "window")
+    absent = " and ".join(name for name in roles_of(run.configuration).participants if name not in parts)
+    where = "" if run.directory is None else f" in {run.directory}"
     kinds = {
-        "not finished": (unfinished(run), "what was recorded is used; the solvers' logs say why"),
+        "not finished": (
+            stopped and f"{stopped} did not come to the end (killed, failed or still running): {windows} recorded",
+            "what was recorded is used; the solvers' logs say why",
+        ),
         "missing ranks": (
             run.incomplete and f"there are {run.incomplete}",
             "the slowest may be missing: give all files",
         ),
-        "missing": missing(run),
+        "missing": (
+            absent and f"no records of {absent} were found beside those of {' and '.join(parts)}{where}",
+            f"each participant's lie in the directory that it ran in: give {absent}'s too, or one above all",
+        ),
         "uncertain grouping": (
             run.grouping,
             'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own',
         ),
         "shared cores": (run.oversubscription, "run on as many cores as ranks, or with fewer ranks"),
     }
-    for name, part in run.participants.items():
+    for name, part in parts.items():
         calls = part.rank_calls or {0: 0}
         shortest, most = min(calls, key=calls.__getitem__), max(calls.values())
         if calls[shortest] + _FEW_CALLS < (1 - _FEW_SHARE) * most:

@@ -406,11 +406,10 @@ def _whole_cycles(run: CoupledRun, name: str, configuration: Configuration) -> I
 
     Without the last one, unless it is alone: preCICE does not receive for a window that will not come.
     """
-    from precice_lb.dataset.runs import missing
+    from precice_lb.dataset.runs import flaws
 
-    absent, remedy = missing(run)
-    if absent:
-        raise DataError(f"run {run.name}: expected records of all participants, found that {absent}; {remedy}")
+    if absent := flaws(run).get("missing"):
+        raise DataError(f"run {run.name}: expected records of all participants, found that {'; '.join(absent)}")
     part, length = run.participants[name], cycle_windows(configuration)[name]
     implicit = [scheme for scheme in configuration.coupling_schemes if scheme.is_implicit]
     if any(name in scheme.participants for scheme in implicit) and "recording_problem" in part.metadata:

@@ -10,7 +10,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.runs import distinct_names, missing, remarks, unfinished
+from precice_lb.dataset.runs import distinct_names, flaws, remarks
 from precice_lb.recommend import recommend_split
 from precice_lb.report.summary import summarise
 
@@ -49,7 +49,6 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
     plant(tmp_path / "short", 1, begin=200.0, finished=False)
     runs = load_runs([tmp_path])
     end = "Inner and Outer did not come to the end (killed, failed or still running): {} recorded"
-    assert [unfinished(run) for run in runs] == ["", end.format("4 windows"), end.format("1 window")]
     remedy = "; what was recorded is used; the solvers' logs say why"
     killed, short = (run.name for run in runs[1:])
     texts = (
@@ -69,11 +68,11 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plant(tmp_path)
     (whole,) = load_runs([tmp_path])
-    assert missing(whole) == ("", "")
+    assert flaws(whole) == {}
     assert whole.directory == tmp_path
     (run,) = load_runs([tmp_path / "inner"])
     where = tmp_path / "inner" / "precice-lb-store"
-    text, remedy = missing(run)
+    text, remedy = flaws(run)["missing"]
     assert text == f"no records of Outer were found beside those of Inner in {where}"
     assert remedy == "each participant's lie in the directory that it ran in: give Outer's too, or one above all"
     assert main(["recommend", str(tmp_path / "inner"), "--ranks", "4"]) == 2
