@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os.path
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,11 @@ _LONGEST = 40
 
 
 def load_runs(
-    sources: Sequence[str | Path], *, warmup: int | None = None, complete: Complete | None = None
+    sources: Sequence[str | Path],
+    *,
+    warmup: int | None = None,
+    complete: Complete | None = None,
+    place: Callable[[RankFile], Path] = attrgetter("directory"),
 ) -> list[CoupledRun]:
     """Read coupled runs from their stores.
 
@@ -46,6 +51,8 @@ def load_runs(
         else `DEFAULT_WARMUP_WINDOWS`, or more where more are unlike those that follow (`warmup_found`).
     complete : callable, optional
         Adds what was measured beside the stores, such as `precice_lb.ingest.profiling.enrich`.
+    place : callable
+        From a rank to the directory that tells its run from others of the same name; by default that of its store.
 
     Returns
     -------
@@ -63,16 +70,18 @@ def load_runs(
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
     return [
         dataclasses.replace(_coupled_run(ranks, warmup, complete), name=name, directory=directory, grouping=doubt)
-        for name, ranks, directory, doubt in named_runs(sources)
+        for name, ranks, directory, doubt in named_runs(sources, place)
     ]
 
 
-def named_runs(sources: Sequence[str | Path]) -> list[tuple[str, dict[str, Group], Path, str]]:
+def named_runs(
+    sources: Sequence[str | Path], place: Callable[[RankFile], Path] = attrgetter("directory")
+) -> list[tuple[str, dict[str, Group], Path, str]]:
     """Find the coupled runs in stores, in the order they started: name, ranks by participant, directory and doubt."""
     runs = []
     for groups, doubt in runs_with_doubts(read_stores(sources)):
         ranks = dict(sorted((str(group[0].metadata["participant"]), group) for group in groups))
-        places = {store.directory.absolute() for group in groups for store in group}
+        places = {place(store).absolute() for group in groups for store in group}
         runs.append((groups[0][0].metadata.get("run"), ranks, Path(os.path.commonpath(places)), doubt))
     labels = [str(stated) if stated else " ".join(map(_label, ranks.values())) for stated, ranks, *_ in runs]
     names = distinct_names(labels, [directory for _, _, directory, _ in runs])

@@ -70,7 +70,7 @@ class Sample:
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by cores; what another source says again counts once (`distinct`)."""
+    """Make one table of the rows, sorted by cores; what another source says again counts once (`once`)."""
     rows: dict[str, list[Sample]] = {}
     sources: dict[str, None] = {}
     for sample in samples:

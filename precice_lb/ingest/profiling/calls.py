@@ -6,6 +6,7 @@ Which time window and coupling iteration a call of ``advance`` belongs to, preCI
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -95,11 +96,8 @@ class Profile:
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = self.initialize = np.zeros(0, dtype=CALL_DTYPE)
-        # Of each place in the nesting: how often its event ended, its microseconds, what it counts in each column of
-        # calls, and which name of the solver's events, or of preCICE's that say what ``advance`` spends; -1 for none.
+        # Of each place in the nesting: how often its event ended, and its microseconds.
         self._totals = np.zeros((0, 2), dtype=np.int64)
-        self._weights = np.zeros((0, len(_COUNTED)), dtype=np.int64)
-        self._numbers = np.zeros(0, dtype=np.int64)
         self._keeps_user_events = user_events
         self._names: dict[str, int] = {}
         self._user: list[Rows] = []
@@ -122,8 +120,7 @@ class Profile:
         """
         blocks = [self.calls]
         try:
-            for events in self.events:
-                blocks.append(self._take(events))
+            blocks += map(self._take, self.events)
         finally:
             self.calls = np.concatenate(blocks)
         return self
@@ -299,26 +296,22 @@ class Profile:
 
     def _take(self, events: Events) -> Rows:
         """Take the events of a block, and give a row of each ``advance`` that ended in it."""
+        # By place in the nesting: what its events count in each column, and which name of `user_names` they have.
         paths = self.events.paths
-        size, new = len(paths), paths[len(self._weights) :]
-        names = [_span_name(path) for path in new]
-        numbers = [self._names.setdefault(name, len(self._names)) if name else -1 for name in names]
-        self._numbers = np.append(self._numbers, np.array(numbers, dtype=np.int64))
-        weights = np.array([_weights(path) for path in new], dtype=np.int64).reshape(-1, len(_COUNTED))
-        self._weights = np.concatenate([self._weights, weights])
-        self._totals = np.pad(self._totals, ((0, len(new)), (0, 0)))
+        weights, spans = np.array([_weights(path) for path in paths]), map(_span_name, paths)
+        numbers = np.array([self._names.setdefault(name, len(self._names)) if name else -1 for name in spans])
+        self._totals = np.pad(self._totals, ((0, len(paths) - len(self._totals)), (0, 0)))
         # Sums of a block stay far below 2^53, so they are exact.
         for place, spent in enumerate((None, events.durations)):
-            self._totals[:, place] += np.bincount(events.paths, spent, size).astype(np.int64)
-
+            self._totals[:, place] += np.bincount(events.paths, spent, len(paths)).astype(np.int64)
         calls = np.flatnonzero(np.array([len(path) == 1 and path[0] in _COUPLING for path in paths])[events.paths])
         calls = calls[np.argsort(events.order[calls])]
         rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
         rows[:1] = self._pending
         # Events count in the call that ends next.
         call = np.searchsorted(events.order[calls], events.order)
-        which = np.flatnonzero(self._weights.any(axis=1)[events.paths])
-        amounts = self._weights[events.paths[which]]
+        which = np.flatnonzero(weights.any(axis=1)[events.paths])
+        amounts = weights[events.paths[which]]
         # All but exchanges, the last column, count seconds.
         amounts[:, :-1] *= events.durations[which, None]
         np.add.at(rows.view(np.int64).reshape(len(rows), -1)[:, -len(_COUNTED) :], call[which], amounts)
@@ -330,10 +323,10 @@ class Profile:
             self.initialize = rows[~is_advance][:1]
 
         if self._keeps_user_events:
-            mine = np.flatnonzero(self._numbers[events.paths] >= 0)
+            mine = np.flatnonzero(numbers[events.paths] >= 0)
             mine = mine[np.argsort(events.order[mine])]
             user = np.zeros(len(mine), dtype=USER_DTYPE)
-            user["name"] = self._numbers[events.paths[mine]]
+            user["name"] = numbers[events.paths[mine]]
             user["call"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
             user["begin_us"], user["duration_us"] = events.begins[mine], events.durations[mine]
             self._user.append(user)
@@ -370,6 +363,7 @@ def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
     return Profile(header, case, user_events=True).read()
 
 
+@lru_cache(maxsize=4096)
 def _span_name(path: tuple[str, ...]) -> str:
     """Name of an event of the solver, or ``advance/`` and one of preCICE's in it; empty for others."""
     if len(path) == 2 and path[0] == _SOLVER:
@@ -380,7 +374,8 @@ def _span_name(path: tuple[str, ...]) -> str:
     return ADVANCE_SPENDS + path[-1]
 
 
-def _weights(path: tuple[str, ...]) -> list[int]:
+@lru_cache(maxsize=4096)
+def _weights(path: tuple[str, ...]) -> tuple[int, ...]:
     """How often an event counts in each column of calls, by its place in the nesting."""
     outer, name = (path[0], path[-1]) if path else ("", "")
     coupling = (outer, _COUPLING.get(outer, ""))
@@ -395,4 +390,4 @@ def _weights(path: tuple[str, ...]) -> list[int]:
         "sync_us": path in {("advance.sync",), ("solver.advance.sync",)},
         "exchanges": is_within and name in _EXCHANGES,
     }
-    return [int(counts[column]) for column in _COUNTED]
+    return tuple(int(counts[column]) for column in _COUNTED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -139,10 +139,9 @@ def profiled_runs(
     """Give the coupled runs of profiling files, and what has to be said of them; nothing is written beside these."""
     with TemporaryDirectory(prefix="precice-lb-") as scratch:
         notes = import_profiling(sources, scratch, configuration=configuration, alone=True).notes
-        # Stores that are soon gone name runs by the directories of the solvers.
-        return load_runs([scratch], warmup=warmup, complete=lambda stores: [
-            replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores
-        ]), notes  # fmt: skip
+        # Stores are soon gone: the directories of the solvers tell runs apart.
+        place = lambda store: Path(store.metadata["working_directory"])  # noqa: E731
+        return load_runs([scratch], warmup=warmup, place=place), notes
 
 
 class _Counted(NamedTuple):

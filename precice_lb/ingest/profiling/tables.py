@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -166,24 +166,21 @@ class DatabaseEvents(EventSource):
             names = dict(connection.execute("SELECT eid, name FROM names"))
             cursor = connection.execute(_EVENTS, (header.offset, header.rank))
             while rows := cursor.fetchmany(_ROWS):
-                events, begins, durations, data = zip(*rows, strict=True)
+                events, begun, took, data = zip(*rows, strict=True)
+                begins, durations = np.array(begun, np.int64) - header.unix_us, np.array(took, np.int64)
                 for text in filter(None, data):
                     sizes = {str(k): int(v) for k, v in json.loads(text).items() if str(k).startswith("meshSize")}
                     self.mesh_sizes.update({name.removeprefix("meshSize"): size for name, size in sizes.items()})
                 for event in sorted(set(events) - self._numbers.keys()):
                     self._numbers[event] = len(self.paths)
                     self.paths.append(tuple(str(names.get(event, f"unnamed-{event}")).split("/")))
-                yield self._events(events, begins, durations)
-
-    def _events(self, events: Sequence[int], begun: Sequence[int], took: Sequence[int]) -> Events:
-        paths = np.array([self._numbers[event] for event in events], dtype=np.int64)
-        begins, durations = np.array(begun, dtype=np.int64) - self._header.unix_us, np.array(took, dtype=np.int64)
-        self.last_us = max(self.last_us, int((begins + durations).max()))
-        outside = np.array([path == ("_GLOBAL",) for path in self.paths])[paths]
-        for begin, duration in zip(begins[outside].tolist(), durations[outside].tolist(), strict=True):
-            self.global_begin_us, self.global_end_us = begin, begin + duration
-        within = np.flatnonzero(~outside)
-        return Events(paths[within], begins[within], durations[within], np.arange(len(within)))
+                paths = np.array([self._numbers[event] for event in events], dtype=np.int64)
+                ends = begins + durations
+                self.last_us = max(self.last_us, int(ends.max()))
+                within = np.array([path != ("_GLOBAL",) for path in self.paths])[paths]
+                if not within.all():
+                    self.global_begin_us, self.global_end_us = int(begins[~within][-1]), int(ends[~within][-1])
+                yield Events(paths[within], begins[within], durations[within], np.arange(within.sum()))
 
 
 @contextlib.contextmanager
