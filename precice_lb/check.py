@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import flaws, warmup_found
@@ -26,6 +25,7 @@ from precice_lb.dataset.series import (
 )
 from precice_lb.layout import Layout
 from precice_lb.models.posterior import BayesRegressor
+from precice_lb.store.columns import Array, Mask
 from precice_lb.text import plural, to_jsonable
 
 DRIFT = 0.03
@@ -178,7 +178,6 @@ CURVE, OFF, SURE = 4, 0.15, 0.99
 # Runs that overlap by more than this share of the shorter one.
 OVERLAP = 0.02
 
-Array = NDArray[np.float64]
 Judgement: TypeAlias = tuple[str, str, str, float]
 """Of a finding: kind, text, remedy and size."""
 
@@ -211,7 +210,7 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
     return CheckResult(tuple(healths), (*findings, *_repeated(healths), *_off_curve(healths), *_overlapping(runs)))
 
 
-def _judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
+def _judged_windows(run: CoupledRun, part: ParticipantRun) -> Mask:
     """Tell the windows that were measured and come after the warm-up that is left out or found, shape (W,)."""
     return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_of(part.participant), warmup_found(part)))
 

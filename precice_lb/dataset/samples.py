@@ -87,7 +87,8 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     node_ranks: dict[str, float] = {}
     measured = []
     for run in runs:
-        seconds, windows, errors, stated = {}, {}, {}, {}
+        split = {name: part.cores for name, part in run.participants.items()}
+        whole = MeasuredRun(run.name, split, {}, {}, {}, {}, run.oversubscription, run.versions)
         for name, part in sorted(run.participants.items()):
             if len(part.places) > 1:
                 fullest = max(float(count) for count, _ in part.places.values())
@@ -99,26 +100,24 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             if not known.any():
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             count, per_iteration = iterations[name], part.compute_per_iteration[known]
-            seconds[name] = float(np.median(per_iteration)) * count
-            window = mean_of(part.window_seconds[known] / np.maximum(part.iterations[known], 1))
-            windows[name], errors[name] = (float(count * value) for value in window)
-            stated[name] = dict(part.metadata.get("parameters") or {})
-            error = spread_of(per_iteration).error * seconds[name]
+            seconds = float(np.median(per_iteration)) * count
+            window, error = mean_of(part.window_seconds[known] / np.maximum(part.iterations[known], 1))
+            whole.window_seconds[name], whole.standard_errors[name] = count * window, count * error
+            whole.compute_seconds[name] = seconds
+            whole.parameters[name] = stated = dict(part.metadata.get("parameters") or {})
             # What even the rank spends in MPI that waits least there.
             in_mpi = part.rank_mpi if len(part.rank_mpi) else np.array([np.nan])
             sent = float(in_mpi.min()) * count / float(np.mean(part.iterations[steady]))
-            sent = sent if sent < seconds[name] else math.nan
-            row = (part.ranks, seconds[name], part.threads, error, sent, part.version, f"run {run.name}", stated[name])
+            sent = sent if sent < seconds else math.nan
+            error = spread_of(per_iteration).error * seconds
+            row = part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}", stated
             rows.setdefault(name, []).append(row)
             # Of the rank that receives data and spends most on it.
             spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
             if np.isfinite(spent).any() and (compute := mean_known(part.compute_seconds[steady])) > 0:
                 overheads.setdefault(name, []).append(min(float(np.nanmax(spent) / compute), 0.99))
-        if seconds.keys() == run.participants.keys():
-            split = {name: part.cores for name, part in run.participants.items()}
-            measured.append(
-                MeasuredRun(run.name, split, windows, errors, seconds, stated, run.oversubscription, run.versions)
-            )
+        if whole.compute_seconds.keys() == split.keys():
+            measured.append(whole)
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "

@@ -190,17 +190,17 @@ class Reduction:
                 for key, value in (values | rank_values(store, ranks.windows[self._after])).items():
                     self._values.setdefault(key, np.full(size, np.nan))[number] = value
         chosen = int(self.receives)
+        # Seconds that the participant waited, by the iteration whose call waits, shape (G,), and before the first.
         self._waits = waits[chosen]
+        self.wait: Array = self._waits[1:]
         self.overhead, mean_wall = sums[chosen, :2] / np.where(sums[chosen, 2] > 0, sums[chosen, 2], np.nan)
         # The wall time without the wait.
         self.busy = mean_wall - self.wait
 
     def _moved(self, waits: Array) -> Array:
         """Put waits, from the one in ``initialize`` on, into the iterations that the data is for."""
-        if not self._second:
-            return waits[1:]
-        moved = waits[:-1].copy()
-        if len(moved) and self.metadata["finished"]:
+        moved: Array = waits[:-1].copy() if self._second else waits[1:]
+        if self._second and len(moved) and self.metadata["finished"]:
             # Without a next window the last call waits only for partners in other schemes.
             moved[-1] += np.nan_to_num(waits[-1])
         return moved
@@ -208,11 +208,6 @@ class Reduction:
     def _mean(self, values: Array) -> float:
         """Mean per window after warm-up of what is known, of iterations."""
         return mean_known(self.ranks.of_windows(values)[self._after])
-
-    @property
-    def wait(self) -> Array:
-        """Seconds that the participant waited, by the iteration whose call waits, shape (G,)."""
-        return self._waits[1:]
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -241,14 +236,14 @@ class Reduction:
 
     def reclassify_as_wait(self, hidden: Array) -> None:
         """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
-        added = np.append(0.0, hidden)
-        self.busy, self._waits = self.busy - hidden, self._waits + added
+        self.busy = self.busy - hidden
+        self.wait += hidden
         self._hidden = float(np.median(hidden[self.steady]))
         spent = self._mean(hidden)
         if spent > 0:
             calls = self._of("calls")
             share = np.where(self.receiving, np.minimum(calls["overhead"] / spent, 1.0), 0.0)
-            self._values["calls", "hidden"] = waited = share * self._mean(self._moved(added))
+            self._values["calls", "hidden"] = waited = share * self._mean(self._moved(np.append(0.0, hidden)))
             calls["overhead"] -= share * spent
             calls["wait"] += waited
 

@@ -28,6 +28,8 @@ OPTIONAL_COLUMNS = ("standard_error", "iterations", "threads", "version")
 """Columns with a meaning of their own: standard error of the seconds, coupling iterations per time window, threads of
 each rank, and which version of the participant ran."""
 
+_RESERVED = (*COLUMNS, *OPTIONAL_COLUMNS)
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -83,7 +85,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
     remarks: list[str] = []
     for name, entries in rows.items():
         first = entries[0]
-        if reserved := [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]:
+        if reserved := [key for key in first.parameters if key.lower() in _RESERVED]:
             raise DataError(
                 f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the "
                 "name of another column; rename it"
@@ -206,7 +208,7 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
     unknown = {"standard_error": "", "iterations": "", "threads": 1, "version": ""}
     header = [
         column
-        for column in (*COLUMNS, *OPTIONAL_COLUMNS, *keys)
+        for column in (*_RESERVED, *keys)
         if column not in unknown or any(row[column] != unknown[column] for row in rows)
     ]
     try:
@@ -333,7 +335,7 @@ def _checked(source: str, rows: _Placed) -> list[Sample]:
                 f"{where}: expected a version in every row of {name} or in none, found {version or 'none'}, unlike in "
                 "rows before"
             )
-        parameters = {key: text for key, text in row.items() if key not in (*COLUMNS, *OPTIONAL_COLUMNS)}
+        parameters = {key: text for key, text in row.items() if key not in _RESERVED}
         samples.append(Sample(name, ranks, seconds, source, error, iterations, parameters, threads, version, where))
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")

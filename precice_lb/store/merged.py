@@ -152,13 +152,13 @@ def merged_image(stores: Sequence[RankFile]) -> bytes:
                 file[starts] = np.cumsum([0, *(len(rank[name]) for rank in tables)])
         configurations = list(dict.fromkeys(rank.configuration for rank in ranks))
         file.create_dataset("configurations", data=configurations, dtype=h5py.string_dtype())
-        index = np.zeros(len(ranks), dtype=RANK_DTYPE)
-        index["rank"], index["rows"] = [rank.metadata["rank"] for rank in ranks], lengths
-        index["initialized"] = [len(rank.initialize) > 0 for rank in ranks]
-        index["configuration"] = [configurations.index(rank.configuration) for rank in ranks]
-        index["sections"] = [len(rank.rows("sections")) for rank in ranks]
-        index["first_section"] = np.cumsum(index["sections"]) - index["sections"]
-        file["ranks"] = index
+        first, index = 0, []
+        for rank in ranks:
+            numbers = rank.metadata["rank"], len(rank.advances), len(rank.initialize) > 0
+            sections = len(rank.rows("sections"))
+            index.append((*numbers, configurations.index(rank.configuration), first, sections))
+            first += sections
+        file["ranks"] = np.array(index, RANK_DTYPE)
         metadata = [validate(rank.metadata, complete=True) for rank in ranks]
         encoded = [json.dumps({name: encode(name, value) for name, value in values.items()}) for values in metadata]
         file.create_dataset("metadata", data=encoded, dtype=h5py.string_dtype())

@@ -310,8 +310,9 @@ class Profile:
         rows[:1] = self._pending
         # Events count in the call that ends next.
         call = np.searchsorted(events.order[calls], events.order)
-        which = np.flatnonzero(weights.any(axis=1)[events.paths])
-        amounts = weights[events.paths[which]]
+        counts = weights[events.paths]
+        which = np.flatnonzero(counts.any(axis=1))
+        amounts = counts[which]
         # All but exchanges, the last column, count seconds.
         amounts[:, :-1] *= events.durations[which, None]
         np.add.at(rows.view(np.int64).reshape(len(rows), -1)[:, -len(_COUNTED) :], call[which], amounts)

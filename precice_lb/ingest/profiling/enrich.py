@@ -79,8 +79,9 @@ def _joined(store: RankFile) -> RankFile:
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {count}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
+    # Of the events in it those of ``advance``: the recorder has the solver's own.
     sections, known = profile.section_rows(advances["window"][rows], which.start), store.names("sections")
-    is_spent = np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)
+    is_spent = np.char.startswith(np.array(profile.user_names, np.str_), ADVANCE_SPENDS)
     sections = sections[is_spent[sections["name"]]]
     sections["name"] += len(known)
     sections["begin_ns"] += _zero_of(store, profile)
