@@ -210,13 +210,10 @@ def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
     """Refuse runs that must not be mixed."""
     remedy = "give the runs of one case at a time"
     if first.case != other.case:
-        origins = []
-        for run in (first, other):
-            metadata = next(iter(run.participants.values())).metadata
-            origins.append(f"run {run.name} ({metadata.get('configuration_path', f'case {run.case[:12]}')})")
+        heads = [(run, next(iter(run.participants.values())).metadata) for run in (first, other)]
+        one, two = (f"run {r.name} ({head.get('configuration_path', f'case {r.case[:12]}')})" for r, head in heads)
         raise DataError(
-            f"expected runs of one case, found two: {' and '.join(origins)} have different coupling configurations; "
-            f"{remedy}"
+            f"expected runs of one case, found two: {one} and {two} have different coupling configurations; {remedy}"
         )
     for name in first.degrees_of_freedom.keys() & other.degrees_of_freedom.keys():
         counts = [run.degrees_of_freedom[name] for run in (first, other)]

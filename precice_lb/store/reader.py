@@ -206,8 +206,7 @@ def group_ranks(stores: Iterable[RankFile]) -> list[Group]:
             ]
             (lacking[0] if len(lacking) == 1 else rest).append(store)
         for cluster in (*launches, *_overlapping(rest, lambda store: store.interval_unix_ns)):
-            is_once = len({store.metadata["rank"] for store in cluster}) == len(cluster)
-            groups.extend([cluster] if is_once else _by(cluster, _place))
+            groups += _told_apart(cluster, lambda store: store.metadata["rank"], _place)
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
 
 
@@ -229,8 +228,7 @@ def runs_with_doubts(stores: Iterable[RankFile]) -> list[tuple[list[Group], str]
     for alike in _by(group_ranks(stores), lambda group: _values(group[0], "case", "run")):
         runs += _joined([group for group in alike if has_launch(group)])
         for cluster in _overlapping([group for group in alike if not has_launch(group)], group_interval):
-            is_once = len({group[0].metadata["participant"] for group in cluster}) == len(cluster)
-            rest.extend([cluster] if is_once else _by(cluster, lambda group: _place(group[0])))
+            rest += _told_apart(cluster, lambda group: group[0].metadata["participant"], lambda group: _place(group[0]))
     counts = Counter(map(_signature, rest))
     runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
@@ -351,6 +349,11 @@ def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return list(groups.values())
+
+
+def _told_apart(items: list[T], name: Callable[[T], Hashable], place: Callable[[T], Hashable]) -> list[list[T]]:
+    """Partition items by their places where a name is there more than once."""
+    return [items] if len(set(map(name, items))) == len(items) else _by(items, place)
 
 
 def _overlapping(items: Iterable[T], interval: Callable[[T], tuple[int, int]]) -> list[list[T]]:

@@ -17,7 +17,7 @@ from precice_lb.ingest.profiling.find import (
     profiled_case,
 )
 from precice_lb.ingest.profiling.tables import IterationsLog
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, encode_names
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Rows, encode_names
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.records import RankFile
 
@@ -68,8 +68,7 @@ def _joined(store: RankFile) -> RankFile:
     advances, initialize = store.advances.copy(), store.initialize.copy()
     advances[rows] = _filled(advances[rows], profile, profile.calls[which])
     if len(profile.initialize) and len(initialize):
-        _fill(initialize, "mapping_ns", profile.mapped_ns(profile.initialize))
-        _fill(initialize, "wait_ns", profile.waited_ns(profile.initialize))
+        _fill(initialize, profile, profile.initialize)
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
     count = rows.stop - rows.start
     if not profile.tells_waits:
@@ -97,8 +96,7 @@ def _joined(store: RankFile) -> RankFile:
 def _filled(rows: Rows, profile: Profile, calls: Rows) -> Rows:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
-    _fill(rows, "wait_ns", profile.waited_ns(calls))
-    _fill(rows, "mapping_ns", profile.mapped_ns(calls))
+    _fill(rows, profile, calls)
     rows["solve_ns"] -= calls["jit_us"] * 1000
     rows["advance_ns"] += calls["jit_us"] * 1000
     return rows
@@ -110,8 +108,9 @@ def _zero_of(store: RankFile, profile: Profile) -> int:
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
 
 
-def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
-    rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
+def _fill(rows: Rows, profile: Profile, calls: Rows) -> None:
+    for column, times in (("wait_ns", profile.waited_ns(calls)), ("mapping_ns", profile.mapped_ns(calls))):
+        rows[column] = np.where(rows[column] == NOT_MEASURED, times, rows[column])
 
 
 def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool) -> Profile:

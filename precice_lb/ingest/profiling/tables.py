@@ -169,8 +169,9 @@ class DatabaseEvents(EventSource):
                 events, begun, took, data = zip(*rows, strict=True)
                 begins, durations = np.array(begun, np.int64) - header.unix_us, np.array(took, np.int64)
                 for text in filter(None, data):
-                    sizes = {str(k): int(v) for k, v in json.loads(text).items() if str(k).startswith("meshSize")}
-                    self.mesh_sizes.update({name.removeprefix("meshSize"): size for name, size in sizes.items()})
+                    for name, size in json.loads(text).items():
+                        if name.startswith("meshSize"):
+                            self.mesh_sizes[name.removeprefix("meshSize")] = int(size)
                 for event in sorted(set(events) - self._numbers.keys()):
                     self._numbers[event] = len(self.paths)
                     self.paths.append(tuple(str(names.get(event, f"unnamed-{event}")).split("/")))
