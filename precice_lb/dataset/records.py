@@ -338,10 +338,8 @@ class CoupledRun:
         texts = []
         for host in sorted({host for hosts in places.values() for host in hosts}) if all(places.values()) else ():
             there = {name: hosts[host] for name, hosts in places.items() if host in hosts}
-            threads, cores = (
-                sum(count for count, _ in there.values()),
-                set().union(*(cpus for _, cpus in there.values())),
-            )
+            threads = sum(count for count, _ in there.values())
+            cores = set().union(*(cpus for _, cpus in there.values()))
             if threads > len(cores):
                 words = f"{threads} ranks or threads of {' and '.join(there)}"
                 texts.append(f"{words} shared {plural(len(cores), 'core')} of {host}")

@@ -77,16 +77,19 @@ class Header:
         return self.path.parent if self.layout == DATABASE else self.path.parent.parent
 
 
+def read_bytes(path: Path, what: str, count: int = -1) -> bytes:
+    """Read a file, or as much of its beginning; one error with its name where that fails."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise DataError(f"{path}: expected {what}, found none that can be read ({error})") from None
+
+
 def read_header(path: str | Path) -> Header:
     """Read the header of a profiling file."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(_LONGEST_HEADER)
-    except OSError as error:
-        raise DataError(
-            f"{path}: expected a profiling file of preCICE, found none that can be read ({error})"
-        ) from None
+    head = read_bytes(path, "a profiling file of preCICE", _LONGEST_HEADER)
     for key, what in _MADE.items():
         if re.match(rb"\s*\{\s*" + key, head):
             raise DataError(

@@ -16,7 +16,7 @@ from typing import Any
 from precice_lb.case.coupling import roles_of
 from precice_lb.case.elements import text_of
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import Header, read_header
+from precice_lb.ingest.profiling.files import Header, read_bytes, read_header
 from precice_lb.ingest.profiling.tables import find_table, is_database, read_database
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
@@ -234,14 +234,8 @@ def profiled_participant(
     ``roots`` were searched for files, ``others`` are files that were found there; ``alone`` takes files without a
     configuration, as somebody sends them, as well.
     """
-    path, content = configuration or _find_configuration(header.directory, roots), b""
-    if path is not None:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError(
-                f"{path}: expected a preCICE configuration, found none that can be read ({error})"
-            ) from None
+    path = configuration or _find_configuration(header.directory, roots)
+    content = b"" if path is None else read_bytes(path, "a preCICE configuration")
     text = text_of(content)
     case = profiled_case(text)
     if case.roles.participants and header.participant not in case.roles.participants:

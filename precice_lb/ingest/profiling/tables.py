@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Header
+from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Header, read_bytes
 from precice_lb.store.columns import Integers
 
 # Bytes at the end of a table that its last two rows lie in.
@@ -37,12 +37,7 @@ class IterationsLog:
 
     def read(self) -> dict[str, Integers]:
         """Return the columns of the time windows that are complete; none before the first one is."""
-        try:
-            text = self.path.read_bytes()
-        except OSError as error:
-            raise DataError(
-                f"{self.path}: expected a table of preCICE, found none that can be read ({error})"
-            ) from None
+        text = read_bytes(self.path, "a table of preCICE")
         if not text:
             return self.columns
         header = text.partition(b"\n")[0]
