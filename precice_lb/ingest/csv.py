@@ -98,9 +98,11 @@ def join(samples: Iterable[Sample]) -> Measurements:
                     f"{others} in {other.source}; give the same parameters for every run, or one case at a time"
                 )
         columns = {key: [entry.parameters[key] for entry in entries] for key in first.parameters}
-        numbers = [(entry.ranks, entry.seconds, entry.threads, entry.error) for entry in entries]
         whole = Samples(
-            *zip(*numbers, strict=True),
+            [entry.ranks for entry in entries],
+            [entry.seconds for entry in entries],
+            [entry.threads for entry in entries],
+            [entry.error for entry in entries],
             version=[entry.version for entry in entries],
             origin=[entry.where or entry.source for entry in entries],
             parameters={key: _column(cells) for key, cells in columns.items() if any(cell != "" for cell in cells)},
