@@ -57,20 +57,18 @@ def with_measured(
 ) -> Constraints:
     """Split by cores what was measured with several threads, as measured where nothing else is said of it."""
     layouts = dict(constraints.layouts)
-    # One thread each is what splits are of anyway.
-    measured = {name: known for name, known in measured.items() if known != Layouts() or name in layouts}
     for name, known in measured.items():
-        rows = [known.of(int(cores)) for cores in samples[name][:, 0]]
-        stated = layouts.get(name, known)
-        others = sorted({row for row in rows if not _fits(row, stated, known)})
-        if others:
+        # One thread each is what splits are of anyway.
+        if known == Layouts() and name not in layouts:
+            continue
+        stated = layouts.setdefault(name, known)
+        rows = {known.of(int(cores)) for cores in samples[name][:, 0]}
+        if others := sorted(row for row in rows if not _fits(row, stated, known)):
             raise InfeasibleError(
                 f"expected measurements of {name} with {_words(stated)}, as is said of it, found such with "
-                f"{' or '.join(other.words for other in others)} ({sum(row in others for row in rows)} of "
-                f"{plural(len(rows), 'row')}); say what was measured, or measure what is said"
+                f"{' or '.join(other.words for other in others)}; say what was measured, or measure what is said"
             )
-        layouts[name] = stated
-    return dataclasses.replace(constraints, layouts=layouts) if measured else constraints
+    return dataclasses.replace(constraints, layouts=layouts)
 
 
 def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | None) -> Constraints:

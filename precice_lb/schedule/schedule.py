@@ -207,7 +207,7 @@ class Schedule:
         if self.is_maximum:
             return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
         if self.is_sum:
-            return np.asarray((rows @ list(self.weights.values())).reshape(shape))
+            return (rows @ list(self.weights.values())).reshape(shape)
         return self._steady(rows).reshape(shape)
 
     def participant_seconds(self, costs: Costs) -> dict[str, Floats]:
@@ -295,7 +295,7 @@ class Schedule:
         ndarray of shape (participants,)
         """
         scaled = costs * self._per_iteration
-        return np.asarray(sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration)
+        return sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration
 
     def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
@@ -452,32 +452,3 @@ def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
             f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
         )
     return Schedule.from_config(coupling)
-
-
-def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:
-    """Say in one line what sets the window time and who waits for how long.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        The coupling.
-    costs : mapping from participant to float
-        Compute seconds per window.
-
-    Returns
-    -------
-    str
-        Such as "Fluid → Solid → Fluid, 0.41 s; Solid waits 0.09 s per window": the critical cycle with the steady
-        window time, then waits of more than a thousandth of it, the longest first.
-
-    Raises
-    ------
-    ScheduleError
-        As `Schedule.critical_cycle`.
-    """
-    cycle = schedule.critical_cycle(costs)
-    seconds = float(schedule.window_seconds(costs))
-    path = " → ".join([*cycle, cycle[0]] if len(cycle) > 1 else [f"{name} alone" for name in cycle])
-    waits = sorted(((float(wait), name) for name, wait in schedule.waits(costs).items()), reverse=True)
-    waiting = [f"{name} waits {wait:.3g} s" for wait, name in waits if wait > 1e-3 * seconds]
-    return f"{path}, {seconds:.3g} s; {', '.join(waiting) or 'nobody waits'} per window"

@@ -192,7 +192,7 @@ class AutomaticPredictor:
         ScheduleError
             As `Schedule.window_seconds`.
         """
-        return np.asarray(self.alpha * self.schedule.window_seconds(seconds))
+        return self.alpha * self.schedule.window_seconds(seconds)
 
     def calibrated(self, measured: float, seconds: Mapping[str, float] | None = None) -> AutomaticPredictor:
         """Fit alpha to one measured cycle (equation 10).

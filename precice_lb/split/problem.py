@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.case.machine import Constraints
+from precice_lb.case.machine import Constraints, whole_number
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
@@ -151,8 +151,7 @@ def problems_of(
         raise ModelError(
             f"expected times of {', '.join(names)}, as the coupling says, found {', '.join(times) or 'none'}"
         )
-    if isinstance(budget, bool) or not float(budget).is_integer():
-        raise InfeasibleError(f"expected a whole number as budget, found {budget!r}")
+    budget = whole_number(budget, "budget", 0)
     constraints = constraints or Constraints()
     if schedule.accepted_ranks and not constraints.accepted_ranks:
         constraints = replace(constraints, accepted_ranks=schedule.accepted_ranks)
@@ -170,7 +169,7 @@ def problems_of(
         for version, values in by_version.items()
         if not callable(values) and np.ndim(values)
     }
-    limits = limits_of(versions, int(budget), minimum_ranks, maximum_ranks, constraints, lengths)
+    limits = limits_of(versions, budget, minimum_ranks, maximum_ranks, constraints, lengths)
     _require_turns(constraints, schedule)
     slower = {name: 1.0 + constraints.overhead(name) for name in names}
     options = [

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import make_learner
-from precice_lb.models.published.formula import Formula
+from precice_lb.models.base import Formula
 from precice_lb.models.published.normal_form import EPMNFRegressor, PMNFRegressor, smape
 
 Array = NDArray[np.float64]

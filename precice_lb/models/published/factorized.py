@@ -33,8 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Array, Learner, column_of
-from precice_lb.models.published.formula import Formula
+from precice_lb.models.base import Array, Formula, Learner, column_of
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
@@ -249,4 +248,4 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
 
 
 def _power_of_two(exponents: Array) -> Array:
-    return np.asarray(np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER)))
+    return np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER))

@@ -22,8 +22,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Array, Learner
-from precice_lb.models.published.formula import Formula, term_values
+from precice_lb.models.base import Array, Formula, Learner, term_values
 
 Integers = NDArray[np.intp]
 
@@ -121,7 +120,7 @@ class Hypotheses:
 
 
 def _coefficients(q: Array, r: Array, seconds: Array) -> Array:
-    return np.asarray(np.linalg.solve(r, np.einsum("hmk,m->hk", q, seconds)[..., None])[..., 0])
+    return np.linalg.solve(r, np.einsum("hmk,m->hk", q, seconds)[..., None])[..., 0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
