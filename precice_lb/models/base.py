@@ -77,8 +77,8 @@ class Learner:
                 raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
             if points.shape[1] > 1 and not self.several_parameters:
                 raise ModelError(
-                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
+                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; leave the other columns out "
+                    f"or use {DEFAULT_LEARNER!r}"
                 )
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
@@ -112,9 +112,7 @@ class Learner:
         self._require_fitted()
         points = _rows(X)
         if points.shape[1] != self.n_features_in_:
-            raise ModelError(
-                f"expected X of shape (n, {self.n_features_in_}), as of the measurements, found shape {points.shape}"
-            )
+            raise ModelError(f"expected X of shape (n, {self.n_features_in_}), found shape {points.shape}")
         return points
 
     def _require_fitted(self) -> None:

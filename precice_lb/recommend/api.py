@@ -171,15 +171,12 @@ def recommend_split(
     before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
     if unknown := [word for word in words if word not in _OF_MACHINE]:
         raise TypeError(
-            f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
-            f"words of the machine ({', '.join(_OF_MACHINE)})"
+            f"unexpected keyword argument {unknown[0]!r}; words of the machine are {', '.join(_OF_MACHINE)}"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
     ways = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
     if len(several := [name for name, value in ways.items() if value is not None]) > 1:
-        raise InfeasibleError(
-            f"expected the machine as a whole or in words, found {' and '.join(several)}; name one of them"
-        )
+        raise InfeasibleError(f"expected the machine as a whole or in words, found {' and '.join(several)}; name one")
     measurements, parameter = measurements_of(before.get("data", data)), before.get("parameter", parameter)
     machine = machine or Machine(**words)
     if case is not None:
@@ -194,6 +191,9 @@ def recommend_split(
             learner = learner_parameters.pop("name", None)
         elif runs.learner is not None:
             learner = runs.learner
+    # Either of them asks for the plan.
+    within = 0.05 if within is None and prefer is not None else within
+    prefer = "time" if prefer is None else prefer
     # Beside what the machine says of them.
     bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
     measurements = without_stragglers(measurements)
@@ -223,7 +223,7 @@ def _best_version(
     failed: Sequence[Mapping[str, int] | FailedSplit],
     bounds: Mapping[str, Any],
     present: Mapping[str, int | str] | None,
-    prefer: Prefer | None,
+    prefer: Prefer,
 ) -> Recommendation:
     """Decide between the combinations of the versions that were measured.
 
@@ -252,7 +252,7 @@ def _best_version(
             unable.append(VersionChoice(versions, str(problem)))
     if not able:
         raise problems[0]
-    weight = weight_of_time("time" if prefer is None else prefer)
+    weight = weight_of_time(prefer)
 
     def price(one: Recommendation) -> float:
         """Logarithm of the window, weighed against that of the core-hours."""
@@ -310,7 +310,7 @@ def _recommended(
     measurements: Measurements, machine: Machine, failed: Sequence[Mapping[str, int] | FailedSplit],
     *, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None, budget: int | None,
     coupling: str | Path | Schedule, prototype: Any, seed: int, level: float, present: Mapping[str, int | str] | None,
-    parameter: Mapping[str, float | str | None] | None, prefer: Prefer | None, within: float | None,
+    parameter: Mapping[str, float | str | None] | None, prefer: Prefer, within: float | None,
 ) -> Recommendation:  # fmt: skip
     """Recommend a split for one version of each participant."""
     total, constraints = machine.constraints(budget)
@@ -329,10 +329,10 @@ def _recommended(
     rows = selected(measurements, names, parameter, prototype)
     limits = known_bounds(excluded, check_participants(rows.measurements, names), limits)
     problem = problem_of(schedule, rows, limits, prototype, seed)
-    curve = None if within is None and prefer is None else tradeoff_of(problem)
-    chosen = None if curve is None else curve.choose("time" if prefer is None else prefer)
+    curve = None if within is None else tradeoff_of(problem)
+    chosen = None if curve is None else curve.choose(prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
-    sought = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
+    sought = limits.budget if chosen is None or weight_of_time(prefer) == 1 else chosen.budget
     optimum = problem.optimum(sought)
     split = problem.improved(optimum.split, sought)
     expected = problem.expected
@@ -356,7 +356,7 @@ def _recommended(
             doubts.append(remark("not-compared", split=kind, why="its runs failed"))
     others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     plan = None
-    if curve is not None and chosen is not None:
+    if curve is not None and chosen is not None and within is not None:
         plan = plan_of(problem, curve, chosen, sought, split, window, within, prefer)
     result = Recommendation(
         split=split,
@@ -412,7 +412,7 @@ def _present(
         return None
     if set(split) != set(names):
         raise InfeasibleError(
-            f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
+            f"expected the present split of {', '.join(names)}, found one of {', '.join(split) or 'none'}"
         )
     counts = {}
     for name in names:
@@ -422,8 +422,7 @@ def _present(
             count = wanted.cores
             if not known.allowed(count, count) or known.of(count) != wanted:
                 raise InfeasibleError(
-                    f"present split: expected {name} on {known.text(count)}, as it is split, found {wanted.words}; say "
-                    "that, or its layouts"
+                    f"present split: expected {name} on {known.text(count)}, found {wanted.words}; say that, or layouts"
                 )
         counts[name] = count = whole_number(count, f"present ranks of {name}", 1)
         accepted = constraints.accepted_ranks.get(name, AcceptedRanks())

@@ -114,7 +114,7 @@ def known_bounds(
         if not ((low.get(name, 0) <= counts) & (counts <= high.get(name, counts[-1]))).any():
             raise InfeasibleError(
                 f"expected ranks of {name} on the side of {ranks}, with which it failed, where it worked, found none "
-                "within the bounds; widen them, or measure there"
+                "within its bounds; widen them"
             )
     return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
 

@@ -147,12 +147,11 @@ def plan_of(
     budget: int,
     split: Mapping[str, int],
     window: float,
-    within: float | None,
-    prefer: Prefer | None,
+    within: float,
+    prefer: Prefer,
 ) -> Plan:
     """List what else there is to choose from, with the recommended split among the points of the curve."""
-    share = 0.05 if within is None else within
-    near, step = _near_splits(problem, budget, split, share)
+    near, step = _near_splits(problem, budget, split, within)
     used = problem.used(split)
     cores = used.get("cores", used["ranks"])
     point = dataclasses.replace(chosen, split=dict(split), cores=cores, budget=used.get("nodes", cores))
@@ -160,7 +159,7 @@ def plan_of(
     front = _front([*(other for other in curve.points if other.split != split and other is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
     point = next((other for other in front.points if other.split == split), point)
-    return Plan(near, share, step, front, point, prefer or "time", front.knee)
+    return Plan(near, within, step, front, point, prefer, front.knee)
 
 
 def _with_seconds(point: TradeoffPoint, seconds: float) -> TradeoffPoint:

@@ -214,41 +214,31 @@ class ExpectedWindowTime:
             return None
         return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
-    def mean_compute_seconds(self, typical: Mapping[str, Array]) -> dict[str, Array]:
-        """Mean compute seconds per window for typical ones (medians): what windows differ by counts."""
+    def mean_compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
+        """Mean compute seconds per window, by drawn curve: what windows differ by counts, too."""
+        typical = self.compute_seconds(split)
         if self.residuals is None:
-            return dict(typical)
+            return typical
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in typical.items()}
 
     def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
         """Compute seconds per window of each participant of a split, over the drawn curves and windows."""
-        return {
-            name: geometric_mean(seconds)
-            for name, seconds in self.mean_compute_seconds(self.compute_seconds(split)).items()
-        }
+        return {name: geometric_mean(seconds) for name, seconds in self.mean_compute_seconds(split).items()}
 
-    def seconds(self, compute: Mapping[str, Array]) -> Array:
-        """Seconds per window for compute seconds per window of each participant, arrays of one shape."""
-        if self.residuals is None:
+    def modelled(self, counts: Integers, *, replay: bool = True, thinning: int = 1) -> Array:
+        """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one.
+
+        Without replay they are those of a window that is like every other one.
+        """
+        compute = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
+        if self.residuals is None or not replay:
             return self.schedule.window_seconds(compute)
         return self.schedule.replay_seconds(compute, self.residuals, SETTLING)
 
-    def modelled(self, counts: Integers, thinning: int = 1) -> Array:
-        """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one."""
-        return self.seconds({name: seconds[::thinning] for name, seconds in self._costs(counts).items()})
-
     def windows(self, counts: Integers, *, replay: bool = True, thinning: int = 1) -> Array:
-        """Seconds per window of several splits for each set of curves, shape (curves, k).
-
-        For ranks of shape (k, participants). Without replay they are those of a window that is like every other one.
-        """
-        if replay:
-            windows = self.modelled(counts, thinning)
-        else:
-            windows = self.schedule.window_seconds({n: c[::thinning] for n, c in self._costs(counts).items()})
-        if self._correction is None:
-            return windows
-        return np.asarray(windows * np.exp(self._correction(counts)[::thinning]), dtype=np.float64)
+        """Seconds per window of splits, ranks of shape (k, participants), for each set of curves, shape (curves, k)."""
+        windows = self.modelled(counts, replay=replay, thinning=thinning)
+        return windows if self._correction is None else windows * np.exp(self._correction(counts)[::thinning])
 
     def window(self, split: Mapping[str, int]) -> Array:
         """Seconds per window, one for each drawn set of curves."""
@@ -260,8 +250,7 @@ class ExpectedWindowTime:
 
     def waits(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Share of a window that each participant waits, for each drawn curve."""
-        compute, windows = self.compute_seconds(split), self.modelled(self.counts([split]))[:, 0]
-        compute = self.mean_compute_seconds(compute)
+        compute, windows = self.mean_compute_seconds(split), self.modelled(self.counts([split]))[:, 0]
         steady = self.schedule.window_seconds(compute)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
         more = np.maximum(windows - steady, 0.0)

@@ -152,9 +152,7 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
         except (TypeError, ValueError):
             raise DataError(f'measurements of "{name}": expected numbers, found something else') from None
         if values.ndim != 2 or values.shape[1] != 2 or not len(values):
-            raise DataError(
-                f'measurements of "{name}": expected at least one row of ranks and seconds, found shape {values.shape}'
-            )
+            raise DataError(f'measurements of "{name}": expected rows of ranks and seconds, found shape {values.shape}')
         ranks, seconds = values.T
         good = (ranks >= 1) & (ranks == np.floor(ranks)) & (seconds > 0) & np.isfinite(values).all(axis=1)
         if not good.all():

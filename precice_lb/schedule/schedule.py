@@ -365,9 +365,7 @@ class Schedule:
         arrays = np.broadcast_arrays(*(np.asarray(costs[name], dtype=np.float64) for name in names))
         rows = np.stack([array.ravel() for array in arrays], axis=1)
         if (bad := ~(np.isfinite(rows) & (rows >= 0)).all(axis=0)).any():
-            raise ScheduleError(
-                f'expected finite costs that are not negative, found others for "{names[int(np.argmax(bad))]}"'
-            )
+            raise ScheduleError(f'expected finite costs of at least 0, found others for "{names[int(np.argmax(bad))]}"')
         return rows, arrays[0].shape
 
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
@@ -413,13 +411,10 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
 
 def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
     """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
-    choices = []
-    for count in counts.values():
-        low, share = math.floor(count), count - math.floor(count)
-        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
-    for choice in product(*choices):
-        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
-        yield math.prod(share for _, share in choice), whole
+    lows = [(math.floor(count), count % 1) for count in counts.values()]
+    for choice in product(*([(low, 1 - share), (low + 1, share)] for low, share in lows)):
+        if weight := math.prod(share for _, share in choice):
+            yield weight, dict(zip(counts, (number for number, _ in choice), strict=True))
 
 
 def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[str, float]:
@@ -428,8 +423,8 @@ def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]
     parts = {name: float(part) for name, part in measured.items() if name in accelerating}
     if wrong := [name for name, part in parts.items() if not 0.0 <= part < 1.0]:
         raise ScheduleError(
-            f'{configuration.path}: expected the part of its compute seconds that "{wrong[0]}" accelerates for as a '
-            f"number from 0 to below 1, found {parts[wrong[0]]:g}"
+            f'{configuration.path}: expected the part of "{wrong[0]}" for acceleration from 0 to below 1, found '
+            f"{parts[wrong[0]]:g}"
         )
     return parts
 
@@ -448,7 +443,5 @@ def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
     if coupling in ("parallel", "serial"):
         return Schedule.parallel(names) if coupling == "parallel" else Schedule.serial(names)
     if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
-        raise ScheduleError(
-            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
-        )
+        raise ScheduleError(f'expected "parallel", "serial" or the path of a configuration, found {coupling!r:.200}')
     return Schedule.from_config(coupling)

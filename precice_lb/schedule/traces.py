@@ -271,8 +271,7 @@ def recorded_traces(
     for name, windows in cycle_windows(configuration).items():
         if name not in tables or tables[name].ndim != 2 or len(tables[name]) != windows:
             raise ScheduleError(
-                f"{configuration.path}: expected the seconds of {name} in {windows} time windows by iterations, the "
-                "cycle of its coupling, found others"
+                f"{configuration.path}: expected seconds of {name} in {windows} time windows by iterations"
             )
     iterations = {}
     for index, scheme in enumerate(configuration.coupling_schemes):

@@ -225,8 +225,7 @@ def _require_node(machine: Resources, name: str, version: str, threads: Integers
         )
     if needed and constraints.unit != "nodes":
         raise InfeasibleError(
-            f'expected a budget in nodes for "{key_of(name, version)}", whose ranks need GPUs, found one in '
-            f"{constraints.unit}; say how many nodes there are"
+            f"expected a budget in nodes for ranks with GPUs, found {constraints.unit}; say how many nodes"
         )
     if cores is None or not len(threads):
         return
@@ -234,10 +233,7 @@ def _require_node(machine: Resources, name: str, version: str, threads: Integers
         raise InfeasibleError(f"{who}, found that it has {plural(int(threads[0]), 'core')} and {node} {cores}")
     fit, wanted = int(machine.per_node(threads, name, version).max()), constraints.of("ranks_per_node", name, version)
     if constraints.kinds and (wanted or 0) > fit:
-        raise InfeasibleError(
-            f"expected at most {fit} ranks of {key_of(name, version)} on {node} ({cores} cores, {gpus} GPUs), found "
-            f"{wanted}"
-        )
+        raise InfeasibleError(f"expected at most {fit} ranks of {key_of(name, version)} on {node}, found {wanted}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -378,7 +378,7 @@ def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) ->
     [
         ({"measurements": {}}, DataError, "at least one participant"),
         ({"measurements": [1, 2]}, DataError, "mapping from participant"),
-        ({"measurements": {"A": []}}, DataError, '"A": expected at least one row'),
+        ({"measurements": {"A": []}}, DataError, '"A": expected rows'),
         ({"measurements": {"A": [[8, 1.0, 2.0]]}}, DataError, "found shape"),
         ({"measurements": {"A": [["x", 1.0]]}}, DataError, '"A": expected numbers'),
         ({"measurements": {"A": [[8, 1.0], [8, math.nan]]}}, DataError, "row 2: expected .* found 8 and nan"),

@@ -163,9 +163,7 @@ class PMNFRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[mis
         exponents = self._pairs()[:, None]
         hypotheses, exponents, distinct = self._hypotheses(points, seconds, exponents, np.ones(len(seconds)))
         if len(exponents) < self.n_terms:
-            raise ModelError(
-                f"expected at least {self.n_terms} usable terms, found {len(exponents)}; give more exponents"
-            )
+            raise ModelError(f"expected {self.n_terms} usable terms, found {len(exponents)}; give more exponents")
         if distinct < (needed := 1 if self.ridge else self.n_terms + 1):
             raise ModelError(
                 f"a PMNF of {self.n_terms} terms needs {needed} rank counts in every training set of its "
@@ -173,9 +171,7 @@ class PMNFRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[mis
             )
         hypothesis = hypotheses.best(itertools.combinations(range(len(exponents)), self.n_terms))
         if hypothesis is None:
-            raise ModelError(
-                "no hypothesis could be cross-validated on these measurements; measure at more rank counts"
-            )
+            raise ModelError("no hypothesis could be cross-validated; measure at more rank counts")
         terms, self.loss_ = hypothesis
         self.formula_ = _formula(hypotheses, exponents, terms)
 
@@ -194,13 +190,10 @@ class PMNFRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[mis
         values = term_values(points, exponents)
         is_finite, m = np.isfinite(values).all(axis=1), len(points)
         if (count := math.comb(int(is_finite.sum()), self.n_terms)) > MAXIMUM_HYPOTHESES:
-            raise ModelError(
-                f"expected at most {MAXIMUM_HYPOTHESES:,} hypotheses, found {count:,}; give fewer exponents or terms"
-            )
+            raise ModelError(f"expected at most {MAXIMUM_HYPOTHESES:,} hypotheses, found {count:,}; give fewer terms")
         if m < (least := max(self.folds or 0, 2)):
             raise ModelError(
-                f"expected at least {least} measurements for cross-validation, found {m}; use fewer folds or the "
-                "learner 'bayes'"
+                f"expected at least {least} measurements, found {m}; use fewer folds or the learner 'bayes'"
             )
         tests = np.array_split(np.arange(m), self.folds or m)
         distinct = min(len(np.unique(np.delete(points, test, axis=0), axis=0)) for test in tests)
@@ -287,7 +280,6 @@ def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
     if count > 1 and len(values) < LEAST_VALUES:
         raise ModelError(
             f"expected {LEAST_VALUES} or more values of column {column} of X measured with all other columns alike, "
-            f"found {len(values)}: the measurements are no full grid, and this column varies only together with "
-            "others; measure along it, or use the learner 'bayes' or 'neural'"
+            f"found {len(values)}; measure along it, or use the learner 'bayes' or 'neural'"
         )
     return values, means
