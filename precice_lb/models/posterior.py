@@ -379,12 +379,9 @@ class BayesRegressor(Learner):
         logarithmic = np.array([bool((column > 0).all()) for column in columns], dtype=np.bool_)
         choices = [logarithmic]
         for index, column in enumerate(columns):
-            if (
-                logarithmic[index]
-                and len(np.unique(column)) >= 3
-                and column.max() <= LARGEST_LEVEL_RANGE * column.min()
-            ):
-                choices.append(np.where(np.arange(len(columns)) == index, False, logarithmic))
+            is_level = len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min()
+            if logarithmic[index] and is_level:
+                choices.append(logarithmic & (np.arange(len(columns)) != index))
         self._fits: list[_Fit] = []
         for chosen in choices:
             fit = partial(_Fit, points, chosen, y, errors, self._cores, prior)

@@ -422,7 +422,8 @@ def _present(
             count = wanted.cores
             if not known.allowed(count, count) or known.of(count) != wanted:
                 raise InfeasibleError(
-                    f"present split: expected {name} on {known.text(count)}, found {wanted.words}; say that, or layouts"
+                    f"present split: expected {name} on {known.text(count)}, as it is split, found {wanted.words}; say "
+                    "that, or its layouts"
                 )
         counts[name] = count = whole_number(count, f"present ranks of {name}", 1)
         accepted = constraints.accepted_ranks.get(name, AcceptedRanks())

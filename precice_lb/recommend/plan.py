@@ -21,7 +21,7 @@ from precice_lb.split.admissible import Limits
 
 Prefer = Literal["time", "cost"] | float
 # Splits that are listed, of so many near the best one for the mean curves.
-LISTED, LOOKED_AT = 10, 60
+LISTED, NEAR = 10, 60
 # Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
 PARTS = 64
 # Budgets of the curve.
@@ -115,7 +115,7 @@ def _near_splits(
     splits = None
     while splits is None:
         stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints
-        words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
+        words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": NEAR}
         try:
             splits = near_optimal_splits(problem.times, budget, **words)
         except InfeasibleError:

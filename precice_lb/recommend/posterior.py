@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import MeasuredRun
+from precice_lb.exceptions import ScheduleError
 from precice_lb.models.base import median_of_repeats
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.limits import node_ranks
 from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.graph import LEAST_WINDOWS, recorded_windows, resampled_residuals
+from precice_lb.schedule.graph import resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
 from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
@@ -209,10 +210,10 @@ class ExpectedWindowTime:
     @cached_property
     def residuals(self) -> dict[str, Array] | None:
         """Cost of each window of a replay over the median, by participant; None where too little was recorded."""
-        runs = recorded_windows(self.schedule, self._recorded)
-        if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
+        try:
+            return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
+        except ScheduleError:
             return None
-        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
     def mean_compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Mean compute seconds per window, by drawn curve: what windows differ by counts, too."""
@@ -350,9 +351,12 @@ class SplitProblem:
     ) -> dict[str, int]:
         (problem,), names = problems_of(self.times, budget, **self.words), self.expected.names
         curves = problem.curves()
-        pairs = zip(curves, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
-        indices = np.array([max(np.searchsorted(c.ranks, start[n], side="right") - 1, 0) for c, n in pairs])
+        below = [
+            np.searchsorted(curve.ranks, start[name], side="right") - 1
+            for curve, name in zip(curves, names, strict=True)
+        ]
+        indices = np.maximum(below, 0)
 
         def counts(indices: Integers) -> Integers:
             return np.stack([curve.ranks[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
@@ -364,14 +368,14 @@ class SplitProblem:
                 return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
             indices, _ = descend(curves, problem.machine, objective, indices, part)
-        return dict(zip(self.expected.names, counts(indices[None])[0].tolist(), strict=True))
+        return dict(zip(names, counts(indices[None])[0].tolist(), strict=True))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split within the limits occupies."""
-        layouts, uses = self.limits.layouts, self.limits.uses(split)
+        uses, machine = self.limits.uses(split), self.limits.machine
         assert uses is not None
-        ranks = sum(layouts[name].of(count).ranks if name in layouts else count for name, count in split.items())
-        return {"ranks": ranks, **self.limits.machine.used(self.limits.machine.total(uses))}
+        ranks = sum(machine.layouts(name, "").of(count).ranks for name, count in split.items())
+        return {"ranks": ranks, **machine.used(machine.total(uses))}
 
     def fits(self, split: Mapping[str, int], budget: int) -> bool:
         """Whether a split is within a budget and all that the machine demands."""

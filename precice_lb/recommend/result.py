@@ -135,10 +135,7 @@ class Recommendation:
     @property
     def ranks(self) -> dict[str, int]:
         """MPI ranks of each participant at the split."""
-        return {
-            name: self.layouts[name].of(count).ranks if name in self.layouts else count
-            for name, count in self.split.items()
-        }
+        return {name: self.limits.machine.layouts(name, "").of(count).ranks for name, count in self.split.items()}
 
     @property
     def counted(self) -> str:

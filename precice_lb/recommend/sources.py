@@ -94,15 +94,13 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
 def measurements_of(data: Any) -> Measurements:
     """Read what `recommend_split` was given."""
     if isinstance(data, str | Path):
-        return _with_nodes(load_sources([data]))
-    if isinstance(data, Measurements):
-        return _with_nodes(data)
-    is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
-    return _with_nodes(read_frame(data) if is_frame else measurements_from_arrays(data))
-
-
-def _with_nodes(measurements: Measurements) -> Measurements:
-    """Take a column ``nodes`` for what it says of a full node, where several were in use, and for no parameter."""
+        measurements = load_sources([data])
+    elif isinstance(data, Measurements):
+        measurements = data
+    else:
+        is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
+        measurements = read_frame(data) if is_frame else measurements_from_arrays(data)
+    # A column ``nodes`` counts for what it says of a full node, where several were in use, and as no parameter.
     full, frames = dict(measurements.node_ranks), {}
     for name, frame in measurements.frames.items():
         parameters = dict(frame.parameters)

@@ -290,7 +290,7 @@ def resampled_residuals(
     schedule: Schedule, recorded: Recorded, *, windows: int = _WINDOWS, block: int | None = None, seed: int = 0
 ) -> dict[str, Floats]:
     """Draw residuals of all participants in blocks, for as many windows as asked for."""
-    runs = recorded_windows(schedule, recorded)
+    runs = _recorded_windows(schedule, recorded)
     lengths = np.array([run.shape[1] for run in runs], dtype=np.float64)
     total = int(lengths.sum())
     if total < LEAST_WINDOWS:
@@ -308,7 +308,7 @@ def resampled_residuals(
     return dict(zip(schedule.participants, residuals, strict=True))
 
 
-def recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
+def _recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
     """Residuals of each run with a whole window, shape (participants, windows of the coupling)."""
     runs = []
     for run in recorded:

@@ -399,13 +399,14 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
             values = [float(scheme.max_iterations)]
         elif not values and len(configuration.coupling_schemes) == 1:
             values = [1.0]
-        if not values or not 1 <= sum(values) / len(values) < math.inf:
+        mean = sum(values) / len(values) if values else math.nan
+        if not 1 <= mean < math.inf:
             raise ScheduleError(
                 f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
                 f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; several coupling "
                 "schemes together need them: give a column iterations of at least 1, or record runs"
             )
-        counts[index] = sum(values) / len(values)
+        counts[index] = mean
     return counts
 
 

@@ -167,9 +167,8 @@ def problems_of(
     }
     limits = limits_of(versions, budget, minimum_ranks, maximum_ranks, constraints, lengths)
     _require_turns(constraints, schedule)
-    slower = {name: 1.0 + constraints.overhead(name) for name in names}
     options = [
-        [(row.version, _option(row, versions[name][row.version], slower[name])) for row in rows]
+        [(row.version, _option(row, versions[name][row.version], 1.0 + constraints.overhead(name))) for row in rows]
         for name, rows in limits.admitted.items()
     ]
     samples = {len(option.seconds) for several in options for _, option in several} - {1}
