@@ -192,15 +192,14 @@ class ExpectedWindowTime:
         self._recorded = [run for run in recorded if set(run) >= set(self.names)]
         #: Of whatever is drawn.
         self.seed = seed
-        one = np.ones(1, dtype=np.int64)
-        self._draws = max(len(curve(one)) for curve in curves.values())
+        self._draws = max(len(curve(np.ones(1, dtype=np.int64))) for curve in curves.values())
         #: Whether there is anything to average over.
         self.is_uncertain = self._draws > 1
         self._correction: Correction | None = None
         #: Measured splits beside what the curves say of them.
         self.comparisons = compared_with_measured(schedule, runs, self.modelled)
         if self.comparisons:
-            ranks = np.array([[comparison.split[name] for name in self.names] for comparison in self.comparisons])
+            ranks = self.counts([comparison.split for comparison in self.comparisons])
             self._correction = Correction(self.comparisons, ranks, np.log(self.modelled(ranks)), seed)
 
     def compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
@@ -327,24 +326,23 @@ class SplitProblem:
 
     def improved(self, start: Mapping[str, int], budget: int) -> dict[str, int]:
         """Search for the least expected loss over the drawn curves, from the optimum for their means and what ran."""
-        searches = self.expected.searches()
+        expected = self.expected
+        searches = expected.searches()
         if not searches:
             return dict(start)
-        starts = [comparison.split for comparison in self.expected.comparisons if self.fits(comparison.split, budget)]
-        many = len(start) > MOST_DESCENDED and self.expected.is_uncertain
-        if many:
+
+        def best(splits: Sequence[Mapping[str, int]]) -> dict[str, int]:
+            return dict(splits[int(np.argmin(expected.expected(splits)))])
+
+        starts = [start, *(measured.split for measured in expected.comparisons if self.fits(measured.split, budget))]
+        if len(start) > MOST_DESCENDED and expected.is_uncertain:
             # The best for curves that are all as much too slow, so that who is uncertain gets more.
-            starts += [
-                optimize_split({name: times * self.spread[name] ** z for name, times in self.times.items()}, budget,
-                               **self.words).split
-                for z in CAUTIOUS
-            ]  # fmt: skip
-        starts.insert(0, dict(start))
-        best = starts[int(np.argmin(self.expected.expected(starts)))]
-        if many:
-            return best
-        lowest = self._descended(best, budget, searches)
-        return [lowest, best][int(np.argmin(self.expected.expected([lowest, best])))]
+            for z in CAUTIOUS:
+                slow = {name: times * self.spread[name] ** z for name, times in self.times.items()}
+                starts.append(optimize_split(slow, budget, **self.words).split)
+            return best(starts)
+        first = best(starts)
+        return best([self._descended(first, budget, searches), first])
 
     def _descended(
         self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
