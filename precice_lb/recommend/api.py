@@ -46,7 +46,7 @@ from precice_lb.recommend.sources import (
 )
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
-from precice_lb.split import Constraints, Machine
+from precice_lb.split import Constraints, Machine, optimize_split
 from precice_lb.split.admissible import limits_of
 from precice_lb.split.optimize import weight_of_time
 from precice_lb.text import for_versions, key_of
@@ -333,7 +333,7 @@ def _recommended(
     chosen = None if curve is None else curve.choose(prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     sought = limits.budget if chosen is None or weight_of_time(prefer) == 1 else chosen.budget
-    optimum = problem.optimum(sought)
+    optimum = optimize_split(problem.times, sought, **problem.words)
     split = problem.improved(optimum.split, sought)
     expected = problem.expected
     windows = expected.window(split)
@@ -344,16 +344,9 @@ def _recommended(
     # What windows were measured to take leaves no room for more work than that.
     excess = float(schedule.window_seconds(compute_seconds)) / window
     compute_seconds = {name: seconds / max(excess, 1.0) for name, seconds in compute_seconds.items()}
-    others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, in_use)
-    if len(names) == 1:
-        others = {kind: other for kind, other in others.items() if kind == "present"}
-        doubts.append(remark("only-participant", participant=names[0]))
+    others, doubts = reference_splits(limits, measurements.degrees_of_freedom, in_use, failures)
     if excess > _HIDDEN:
         doubts.append(remark("shared-cores", percent=100 * (excess - 1)))
-    for kind, (other, _) in [*others.items()]:
-        if any(failure.ranks.items() <= other.items() for failure in failures):
-            del others[kind]
-            doubts.append(remark("not-compared", split=kind, why="its runs failed"))
     others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     plan = None
     if curve is not None and chosen is not None and within is not None:

@@ -17,7 +17,7 @@ from precice_lb.layout import Layout, Layouts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits, limits_of
-from precice_lb.text import counts_text, plural
+from precice_lb.text import plural
 
 Integers = NDArray[np.int64]
 
@@ -132,17 +132,12 @@ def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
 def proportional_split(
     weights: Mapping[str, float],
     budget: int,
-    minimum: int | Mapping[str, int] = 1,
+    minimum: Mapping[str, int] | None = None,
     maximum: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
-    minima = {name: minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum for name in weights}
-    if budget < (needed := sum(minima.values())):
-        raise InfeasibleError(
-            f"expected a budget of at least {needed} ranks for {len(minima)} participants "
-            f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
-        )
-    weight, low = np.array([*weights.values()], dtype=np.float64), np.array([*minima.values()])
+    """Give ranks in proportion to positive weights, within bounds that the budget allows; by largest remainder."""
+    weight = np.array([*weights.values()], dtype=np.float64)
+    low = np.array([(minimum or {}).get(name, 1) for name in weights])
     high = np.array([(maximum or {}).get(name, budget) for name in weights])
     left = min(budget, int(high.sum()))
     scales = np.unique(np.concatenate([low / weight, high / weight]))

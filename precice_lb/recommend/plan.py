@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -189,14 +189,18 @@ Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def reference_splits(
-    limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
+    limits: Limits, unknowns: Mapping[str, float], present: dict[str, int] | None, failed: Sequence[FailedSplit]
 ) -> tuple[dict[str, Reference], list[Remark]]:
     """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
+    names = [*limits.rows]
     kinds = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         kinds["degrees-of-freedom"] = {name: unknowns[name] for name in names}
-    others: dict[str, Reference] = {}
-    doubts = []
+    others: dict[str, Reference] = {"present": (present, {})} if present else {}
+    reasons, doubts = {}, []
+    if len(names) == 1:
+        kinds = {}
+        doubts.append(remark("only-participant", participant=names[0]))
     for kind, weights in kinds.items():
         try:
             if limits.constraints.shared:
@@ -204,8 +208,13 @@ def reference_splits(
             meant, possible = in_proportion(limits, weights)
             others[kind] = (possible, meant if meant != possible else {})
         except InfeasibleError as error:
-            doubts.append(remark("not-compared", split=kind, why=str(error)))
-    return others | ({"present": (present, {})} if present else {}), doubts
+            reasons[kind] = str(error)
+    for kind, (other, _) in others.items():
+        if any(failure.ranks.items() <= other.items() for failure in failed):
+            reasons[kind] = "its runs failed"
+    doubts += [remark("not-compared", split=kind, why=why) for kind, why in reasons.items()]
+    # The present one last.
+    return {kind: others[kind] for kind in (*kinds, "present") if kind in others and kind not in reasons}, doubts
 
 
 def in_turns(problem: SplitProblem) -> dict[str, Reference]:

@@ -33,7 +33,7 @@ from precice_lb.recommend.limits import node_ranks
 from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.graph import resampled_residuals
-from precice_lb.split import Constraints, SplitResult, optimize_split
+from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend
@@ -319,10 +319,6 @@ class SplitProblem:
     def words(self) -> dict[str, Any]:
         """All but times and budget, as the optimiser takes it."""
         return {"coupling": self.expected.schedule, "constraints": self.limits.constraints}
-
-    def optimum(self, budget: int) -> SplitResult:
-        """Find the best split for the mean curves, exactly."""
-        return optimize_split(self.times, budget, **self.words)
 
     def improved(self, start: Mapping[str, int], budget: int) -> dict[str, int]:
         """Search for the least expected loss over the drawn curves, from the optimum for their means and what ran."""
