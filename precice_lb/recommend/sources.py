@@ -192,9 +192,7 @@ def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values 
     frames = measurements.frames
     known = {column for name in names for column in frames[name].parameters}
     if unknown := [column for column in asked if column not in known]:
-        raise DataError(
-            f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {unknown[0]!r}"
-        )
+        raise DataError(f"expected parameters out of {', '.join(sorted(known)) or 'none'}, found {unknown[0]!r}")
     stated = {column: value for column, value in asked.items() if value is not None}
     columns: dict[str, dict[str, float]] = {name: {} for name in names}
     kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}

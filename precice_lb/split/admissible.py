@@ -284,8 +284,8 @@ class Limits:
 
     def uses(self, split: Mapping[str, int]) -> Integers | None:
         """Resources that a split of one version each takes, shape (participants, kinds); None where it may not be."""
-        chosen = [(row.takes[row.counts == split[name]], name) for name, (row, *_) in self.rows.items()]
-        return np.concatenate([takes for takes, _ in chosen]) if all(len(takes) for takes, _ in chosen) else None
+        chosen = [row.takes[row.counts == split[name]] for name, (row, *_) in self.rows.items()]
+        return np.concatenate(chosen) if all(map(len, chosen)) else None
 
     def require_budget(self) -> None:
         """Refuse a budget below what everyone needs at least."""

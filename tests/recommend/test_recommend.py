@@ -258,7 +258,7 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
     [
         (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --set case.parameter.mesh=2"),
         (True, None, None, r"say --set case.parameter.mesh=fine"),
-        (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
+        (False, {"level": 3}, None, "out of mesh, found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
         (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; measure there, name a measured"),
