@@ -125,7 +125,10 @@ def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case:
         'while [ -z "$(squeue --steps --noheader --format=%j | grep sleep)" ]; do sleep 0.1; done\n'
         f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --set launcher.arguments=\"['--immediate=2']\" "
         f"{' '.join(commands(2, 2))}\n"
-        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")"\nkill %1\n'
+        "code=$?\nfor try in {1..100}; do\n"  # A step that has ended may still be completing.
+        '  steps=$(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")\n'
+        '  [ -z "$steps" ] && break || sleep 0.1\ndone\n'
+        'echo "exit code $code; steps: $steps"\nkill %1\n'
     )
     submitted(case, script)
     said = log.read_text()
