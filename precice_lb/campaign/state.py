@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import socket
@@ -227,12 +226,13 @@ class CampaignResult:
             Where the campaign lives.
         """
         path = directory / STATE_FILE
-        state = read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))
-        return state and dataclasses.replace(state, directory=directory)
+        if (state := read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))) is not None:
+            state.directory = directory
+        return state
 
     def save(self) -> None:
         """Replace ``campaign.json`` in one step."""
-        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked", "directory"})}
+        content = TypeAdapter(CampaignResult).dump_python(self, exclude={"asked", "directory"})
         if self.asked is not None:
             content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
         write_json(self.directory / STATE_FILE, content, CAMPAIGN)
@@ -245,11 +245,10 @@ class CampaignResult:
         files : dict of str to str
             SHA-256 by path.
         """
-        old = files if self.files is None else self.files
         # Earlier versions also noted size and time, in front.
-        before, now = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (old, files))
+        before = {name: text.rpartition(" ")[2] for name, text in (files if self.files is None else self.files).items()}
         self.files = files
-        return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+        return sorted({name for name, _ in before.items() ^ files.items()})
 
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
@@ -270,18 +269,18 @@ class CampaignResult:
         CalibrationError
             Its runs are of another study, or of other files.
         """
-        if identity_hash(identity) == identity_hash(self.study) and not files:
+        changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
+        if not changed and not files:
             return
-        going_on = any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs)
-        if self.finished or going_on:
-            changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
-            what = "study" if changed else "case"
+        if self.finished or any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs):
             raise CalibrationError(
-                f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+                f"{self.directory}: holds a campaign of another {'study' if changed else 'case'} "
+                f"({first_of([*changed, *files])} changed): "
                 "undo that, choose another directory, or move this one away to measure again"
             )
         for run in self.runs:
-            run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+            if run.outcome in FAILURES:
+                run.outcome = "outdated"
         self.study = identity
 
     @property
@@ -322,11 +321,10 @@ class CampaignResult:
         needed, count = min(LEAST_SPLITS, wanted), len(_splits_of(run.split for run in self.finished))
         if count >= needed or count + len(measured_runs(self.existing)[0]) >= needed:
             return
-        failed = self.failed_splits
-        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        why = [f"; {failed.runs[0]} failed: {' | '.join(failed.reasons)}" for failed in self.failed_splits[:1]]
         raise TooFewRunsError(
             f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
-            f"{plural(count, 'split')} whose runs ended well{why}"
+            f"{plural(count, 'split')} whose runs ended well{''.join(why)}"
         )
 
     def measurements(self, warmup: int | None = None) -> Measurements:
@@ -368,17 +366,9 @@ class CampaignResult:
         return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
-_STATE = TypeAdapter(CampaignResult)
-
-
 def core_hours_of(records: Sequence[RunRecord]) -> float:
     """Return core-hours (a split counts cores) of all runs, those that failed included."""
     return sum(record.seconds * sum(record.split.values()) for record in records) / 3600
-
-
-def identity_hash(identity: dict[str, Any]) -> str:
-    """Return the SHA-256 of a study's identity."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 @contextlib.contextmanager
@@ -465,10 +455,8 @@ def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
     says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
     many ended well. Otherwise the failure is that of the combination.
     """
-    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
-    return tuple(failed for group in groups.values() for failed in _failed_splits(group))
+    groups = {frozenset(record.versions.items()): record.versions for record in records}.values()
+    return tuple(f for group in groups for f in _failed_splits([run for run in records if run.versions == group]))
 
 
 def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
@@ -485,12 +473,9 @@ def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
         if len(silent) < len(theirs) or (innocent and len(_splits_of(silent)) > 1):
             yield _failed({name: ranks}, theirs)
             explained += theirs
-    combinations: dict[frozenset[tuple[str, int]], list[RunRecord]] = {}
-    for run in failures:
-        if run not in explained:
-            combinations.setdefault(frozenset(run.split.items()), []).append(run)
-    for runs in combinations.values():
-        yield _failed(runs[0].split, runs)
+    left = [run for run in failures if run not in explained]
+    for split in {frozenset(run.split.items()): run.split for run in left}.values():
+        yield _failed(split, [run for run in left if run.split == split])
 
 
 def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, int]]]:
@@ -498,6 +483,6 @@ def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, 
 
 
 def _failed(split: Mapping[str, int], runs: Sequence[RunRecord]) -> FailedSplit:
-    lines = dict.fromkeys(line for run in runs for line in run.reasons or filter(None, [run.error]))
+    lines = dict.fromkeys(line for run in runs for line in run.reasons or [run.error] if line)
     versions = {name: version for name, version in runs[0].versions.items() if name in split}
     return FailedSplit(dict(split), tuple(run.name for run in runs), tuple(lines)[:_SHOWN], versions)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.campaign.campaign import Event, Report, logged, opened, print_event
-from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.design_study import schedule_of
+from precice_lb.campaign.design import Proposal, coupling_of
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits, measured_runs
 from precice_lb.campaign.study import Study
@@ -180,7 +179,7 @@ class Chain:
         study = self.study
         iterations = pooled_iterations(self._all_runs())
         return DecisionProblem(
-            schedule=schedule_of(study, iterations),
+            schedule=coupling_of(study, iterations),
             limits=study.limits,
             windows_left=self.windows.total - self.windows_done,
             segment_windows=self.windows.of_next(segments),
