@@ -24,7 +24,7 @@ from precice_lb.campaign.state import (
 from precice_lb.campaign.study import Study
 from precice_lb.campaign.worth import TARGET_REGRET, Array, PosteriorSplits
 from precice_lb.case.machine import whole_number
-from precice_lb.dataset import CoupledRun, MeasuredRun, Measurements, Samples
+from precice_lb.dataset import CoupledRun, MeasuredRun, Measurements, ParticipantRun, Samples
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
 from precice_lb.recommend import Recommendation, recommend
@@ -326,14 +326,7 @@ class StudyDesign:
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
-        """Runs of the same case made before, which the study names; a recommendation learns from others too."""
-        asked = self._study.case.parameter.items()
-
-        def is_of_case(run: CoupledRun) -> bool:
-            stated = next(iter(run.participants.values())).metadata.get("parameters") or {}
-            return all(stated.get(key, value) == value for key, value in asked)
-
-        return [*filter(is_of_case, measured_runs(self._study.existing_runs)[0])]
+        return existing_runs(self._study)
 
     def ask(self, failed: Sequence[RunRecord] = ()) -> Proposal | None:
         """Return what to measure next, or None; nothing is tried again that failed in this call."""
@@ -419,6 +412,16 @@ class StudyDesign:
             design.skip(split)
         problem = "".join(problems[:1]) or "no windows in their stores"
         return design, f"; {plural(len(silent), 'finished run')} cannot be learned from: {problem}" if silent else ""
+
+
+def existing_runs(study: Study) -> list[CoupledRun]:
+    """Read the runs made before that the study names, of the same case: others say nothing of what to measure."""
+
+    def is_of_case(part: ParticipantRun) -> bool:
+        stated = part.metadata.get("parameters") or {}
+        return all(stated.get(key, value) == value for key, value in study.case.parameter.items())
+
+    return [run for run in measured_runs(study.existing_runs)[0] if all(map(is_of_case, run.participants.values()))]
 
 
 def coupling_of(study: Study, iterations: Mapping[str, float]) -> Schedule:

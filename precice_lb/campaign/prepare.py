@@ -20,7 +20,6 @@ from precice_lb.campaign.study import Study
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
-from precice_lb.text import plural
 
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (
@@ -209,7 +208,7 @@ def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, tas
         target = task.directory / template.removesuffix(".in")
         target.unlink(missing_ok=True)
         target.write_text(fill(text, task.values), encoding="utf-8")
-    what = f"prepare for {plural(task.ranks, 'rank') if task.threads == 1 else Layout(task.ranks, task.threads)}"
+    what = f"prepare for {Layout(task.ranks, task.threads).words}"
     for command in participant.prepare:
         run_in(study, participant, plan, task, command, what)
 

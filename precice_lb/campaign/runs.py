@@ -90,12 +90,11 @@ class CampaignRuns:
         """Describe the next run, which nothing knows of yet."""
         number = max((run.number for run in self.state.runs), default=0) + 1
         split, versions = dict(proposal.split), dict(proposal.versions)
-        layouts = self._layouts(split)
-        names = (f"{file_name(name)}{versions.get(name, '')}{layout.name}" for name, layout in layouts.items())
+        names = (f"{file_name(n)}{versions.get(n, '')}{layout.name}" for n, layout in self._layouts(split).items())
         name = f"{number:03d}-{'-'.join(names)}"[:120]
         token, started = secrets.token_hex(8), datetime.now(timezone.utc).isoformat(timespec="seconds")
-        place, reason = f"runs/{name}", proposal.reason
-        return RunRecord(number, name, split, place, token, started, reason, segment=segment, versions=versions)
+        words = proposal.reason
+        return RunRecord(number, name, split, f"runs/{name}", token, started, words, segment=segment, versions=versions)
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
@@ -104,30 +103,27 @@ class CampaignRuns:
             record.job = job
             self.state.save()
 
-        if not self.make(record):
-            return
-        outcome = None
-        with self._attempted(record):
-            outcome = self.launcher.run(self.plan(record), note)
-        if outcome is not None:
-            self.conclude(record, outcome)
+        if self.make(record):
+            with self._attempted(record):
+                outcome = self.launcher.run(self.plan(record), note)
+            if record.error is None:
+                self.conclude(record, outcome)
 
     def make(self, record: RunRecord) -> bool:
         """Make a run's directory; False where that failed, which is then recorded as the run's end."""
-        plan, is_made = self.plan(record), False
+        plan = self.plan(record)
         with self._attempted(record):
             self.launcher.check(plan.tasks)
             self._prepare(plan, record)
-            is_made = True
-        return is_made
+        return record.error is None
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
         run_directory = self.directory / record.directory
         record.seconds = round(outcome.seconds, 3)
-        record.error = error = self._problem(record, outcome)
+        record.error = self._problem(record, outcome)
         record.outcome = "finished"
-        if error is not None:
+        if record.error is not None:
             record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
             _set_aside(run_directory)
             if not outcome.lost:
@@ -162,28 +158,24 @@ class CampaignRuns:
 
     def set_aside(self, record: RunRecord) -> None:
         """Take a run for interrupted: what it recorded is no measurement."""
-        record.outcome = "interrupted"
-        record.error = "the campaign was interrupted during this run"
+        record.outcome, record.error = "interrupted", "the campaign was interrupted during this run"
         _set_aside(self.directory / record.directory)
 
     def plan(self, record: RunRecord) -> RunPlan:
         """Return what the launcher is given of a run."""
         run, study = self.directory / record.directory, self.study.chosen(record.versions)
         tasks = tasks_of(study, record.split, run / "case", run, self._place(record))
-        variables = self._variables(record, run)
-        return RunPlan(record.name, run, tasks, record.token, variables, self.study.runs.time_limit_seconds)
-
-    def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:
         # A command's own scripts shall find this Python and its mpiexec under their plain names.
         beside = str(Path(sys.executable).parent)
-        variables = {"PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")]))}
-        if "OMP_NUM_THREADS" not in os.environ:
+        variables = {
+            "PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")])),
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
-            variables["OMP_NUM_THREADS"] = "1"
-        variables |= self.study.case.environment
-        variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
-        variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
-        return variables
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+            **self.study.case.environment,
+            "PRECICE_LB_DIR": str(run / "stores"),
+            "PRECICE_LB_METADATA": json.dumps(self._metadata(record)),
+        }
+        return RunPlan(record.name, run, tasks, record.token, variables, self.study.runs.time_limit_seconds)
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
         return {

@@ -52,11 +52,9 @@ def read_json(
         raise CalibrationError(f"{path}: expected the {document.what}, but it cannot be read: {error}") from error
     if not isinstance(raw, dict) or raw.get("format") != document.format:
         raise CalibrationError(f'{path}: expected "format": "{document.format}"; this is not the {document.what}')
-    if raw.get("format_version") != document.version:
-        raise CalibrationError(
-            f"{path}: format version {raw.get('format_version')} is not known, only {document.version}: "
-            "use the version of precice_lb that wrote it, or another directory"
-        )
+    if (version := raw.get("format_version")) != document.version:
+        remedy = "use the version of precice_lb that wrote it, or another directory"
+        raise CalibrationError(f"{path}: expected format version {document.version}, found {version}: {remedy}")
     try:
         upgrade(raw)
         return TypeAdapter(kind).validate_python(raw)
@@ -483,6 +481,6 @@ def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, 
 
 
 def _failed(split: Mapping[str, int], runs: Sequence[RunRecord]) -> FailedSplit:
-    lines = dict.fromkeys(line for run in runs for line in run.reasons or [run.error] if line)
+    lines = dict.fromkeys(line for run in runs for line in run.reasons or filter(None, [run.error]))
     versions = {name: version for name, version in runs[0].versions.items() if name in split}
     return FailedSplit(dict(split), tuple(run.name for run in runs), tuple(lines)[:_SHOWN], versions)

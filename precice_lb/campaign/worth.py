@@ -189,7 +189,7 @@ def _in_question(result: Recommendation) -> Integers:
         """Find the indices of the most ranks that are not above some, shape (splits, participants)."""
         columns = zip(candidates, np.asarray(counts).T, strict=True)
         indices = [np.searchsorted(c.ranks, counts, "right") - 1 for c, counts in columns]
-        return np.maximum(np.stack(indices, axis=1), 0)
+        return np.asarray(np.maximum(np.stack(indices, axis=1), 0))
 
     def ranks_at(indices: Integers) -> Integers:
         return np.stack([c.ranks[column] for c, column in zip(candidates, indices.T, strict=True)], axis=1)
