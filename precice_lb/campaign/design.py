@@ -111,9 +111,9 @@ class CalibrationDesign:
         names = tuple(participants)
         self.schedule = schedule_of(coupling, names)
         if set(self.schedule.participants) != set(names) or len(set(names)) < len(names):
+            known = ", ".join(self.schedule.participants)
             raise ScheduleError(
-                f"expected the participants of the coupling ({', '.join(self.schedule.participants)}), "
-                f"found {', '.join(names) or 'none'}"
+                f"expected the participants of the coupling ({known}), found {', '.join(names) or 'none'}"
             )
         self.names = self.schedule.participants
         demands = replace(machine or Machine(), **words)
@@ -254,11 +254,8 @@ class CalibrationDesign:
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
         # Sorted, so that the order of runs never matters.
-        orders = {
-            name: np.lexsort((frame.standard_error, frame.seconds, frame.cores))
-            for name, frame in self._observed.frames.items()
-        }
-        return self._observed.rows(orders)
+        frames = self._observed.frames.items()
+        return self._observed.rows({name: np.lexsort((f.standard_error, f.seconds, f.cores)) for name, f in frames})
 
     def _first(self) -> Split | None:
         """Return the split with as many ranks for all as limits allow, on whole nodes where there are any."""

@@ -258,11 +258,7 @@ def _machine() -> tuple[int, list[str], bool]:
     except (OSError, subprocess.SubprocessError) as error:
         problem, groups = getattr(error, "stderr", None) or str(error), []
     if not groups:
-        return (
-            here,
-            [f"these are the cores of this machine, as sinfo failed: {problem.partition(os.linesep)[0]}"],
-            False,
-        )
+        return here, [f"the cores are this machine's, as sinfo failed: {problem.partition(os.linesep)[0]}"], False
     # The default partition first.
     groups.sort(key=lambda group: not group[1])
     sizes = [int(sockets) * int(cores) for *_, sockets, cores in groups]

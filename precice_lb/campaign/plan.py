@@ -110,11 +110,8 @@ class Task:
 
 def cores_of(tasks: Sequence[Task]) -> int:
     """Count the cores that participants take together; those that take turns on the same ones take them once."""
-    return max(
-        sum(task.cores for task in tasks if task.first_core is None),
-        *(task.cores + task.first_core for task in tasks if task.first_core is not None),
-        0,
-    )
+    behind = sum(task.cores for task in tasks if task.first_core is None)
+    return max([behind, *(task.first_core + task.cores for task in tasks if task.first_core is not None)])
 
 
 @dataclass(frozen=True)

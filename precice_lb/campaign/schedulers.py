@@ -238,9 +238,7 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     """Cancel a job; return what to add to its error where that is not possible."""
     if not scheduler.cancels:
         return ""
-    error = (
-        f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or several"
-    )
+    error = f"expected the job's number in what submit printed ({plan.directory / JOB_LOG}), found none or several"
     try:
         if (number := scheduler.number(job)) is not None:
             scheduler.cancel(number)

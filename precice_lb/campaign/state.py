@@ -154,32 +154,26 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
-# Where settings of campaigns that do not keep their study's tables stand in these.
-_SETTINGS = {
-    "total_ranks": "budget.ranks", "machine": "machine", "parameters": "parameter", "recommend": "recommend",
-    "learner": "recommend.learner", "existing": "runs.existing", "target_regret": "runs.target_regret",
-    "minimum_ranks": "participants.*.minimum_ranks", "maximum_ranks": "participants.*.maximum_ranks",
-    "layouts": "participants.*.layouts",
-}  # fmt: skip
-
-
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
-    tables: dict[str, Any] = {}
-    for key, place in _SETTINGS.items():
-        table, _, name = place.partition(".")
-        value = settings.get(key)
-        if name.startswith("*."):
-            for participant, entry in (value or {}).items():
-                tables.setdefault(table, {}).setdefault(participant, {})[name[2:]] = entry
-        elif value is not None:
-            values = {name: value} if name else value
-            tables.setdefault(table, {}).update({k: v for k, v in values.items() if v is not None})
-    for bounds in tables.get("participants", {}).values():
+    participants: dict[str, dict[str, Any]] = {}
+    for key in ("minimum_ranks", "maximum_ranks", "layouts"):
+        for name, value in (settings.get(key) or {}).items():
+            participants.setdefault(name, {})[key] = value
+    for bounds in participants.values():
         if layouts := bounds.pop("layouts", None):
             pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
             bounds |= {"pairs": pairs} if pairs else {key: layouts[key] or "free" for key in ("ranks", "threads")}
-    return tables
+    recommend = settings.get("recommend") or {}
+    tables = {
+        "budget": {"ranks": settings.get("total_ranks")},
+        "machine": settings.get("machine") or {},
+        "parameter": settings.get("parameters") or {},
+        "recommend": recommend | {"learner": settings.get("learner") or recommend.get("learner")},
+        "runs": {key: settings.get(key) for key in ("existing", "target_regret")},
+        "participants": participants,
+    }
+    return {key: {k: v for k, v in table.items() if v is not None} for key, table in tables.items() if table}
 
 
 def _at_present(raw: dict[str, Any], path: Path) -> None:

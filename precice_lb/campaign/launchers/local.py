@@ -88,9 +88,7 @@ class MpiexecLauncher(ProgramLauncher):
         self.family = mpi_family(self.mpiexec)
         self.cores = available_cores()
         if (nodes := os.environ.get("SLURM_JOB_NUM_NODES", "1")) != "1":
-            raise CalibrationError(
-                f"launcher.name: mpiexec uses one node, this allocation has {nodes}: use launcher srun"
-            )
+            raise CalibrationError(f"launcher.name: mpiexec uses one node, of {nodes} in this allocation: use srun")
 
     def room(self) -> int | None:
         """Return the cores that may be used here."""
@@ -216,7 +214,7 @@ class TemplateLauncher(Launcher):
         # A run for the sake of the names that placeholders may have.
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
         names = {
-            "participant": ("command", *_of_task(run, run.tasks[0])),
+            "participant": ("command", *_of_task(run, *run.tasks)),
             "submit": self.values(run),
             "cancel": ("job",),
         }
@@ -255,10 +253,8 @@ class TemplateLauncher(Launcher):
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
-        values, tokens = _of_task(plan, task), list[str]()
-        for token in split_command("participant", self.participant):
-            tokens += task.command if token == "{command}" else [fill(token, values)]
-        return tokens
+        values, tokens = _of_task(plan, task), split_command("participant", self.participant)
+        return [word for t in tokens for word in (task.command if t == "{command}" else [fill(t, values)])]
 
     def values(self, plan: RunPlan) -> dict[str, object]:
         """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
