@@ -205,12 +205,11 @@ class CalibrationDesign:
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
-        if self.runs >= self.maximum_runs:
-            return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
         try:
-            return self._worth_most() if self.runs else self._first()
+            split, self.reason = self._worth_most() if self.runs else self._first()
         except InfeasibleError:
-            return self._stop(NOTHING_LEFT)
+            split, self.reason = None, NOTHING_LEFT
+        return split
 
     def skip(self, split: Mapping[str, int]) -> None:
         """Take note that a split cannot be measured; it is not asked for again, and not recommended.
@@ -257,7 +256,7 @@ class CalibrationDesign:
         frames = self._observed.frames.items()
         return self._observed.rows({name: np.lexsort((f.standard_error, f.seconds, f.cores)) for name, f in frames})
 
-    def _first(self) -> Split | None:
+    def _first(self) -> tuple[Split | None, str]:
         """Return the split with as many ranks for all as limits allow, on whole nodes where there are any."""
         constraints, alike = self._limits.constraints, dict.fromkeys(self.names, 1.0)
         ranks = {name: node_ranks(self._observed, name, self._limits) for name in self.names}
@@ -267,32 +266,28 @@ class CalibrationDesign:
             with contextlib.suppress(InfeasibleError):
                 limits = limits_of(self.names, self.budget // part, constraints=constraints)
                 if self.admits(split := in_proportion(limits, alike, replace(skipped, multiple=multiple))[1]):
-                    self.reason = "the even split, since nothing is measured yet"
-                    return split
-        return self._stop(NOTHING_LEFT)
+                    return split, "the even split, since nothing is measured yet"
+        return None, NOTHING_LEFT
 
-    def _worth_most(self) -> Split | None:
+    def _worth_most(self) -> tuple[Split | None, str]:
+        if self.runs >= self.maximum_runs:
+            return None, f"{plural(self.runs, 'run')} made, as many as allowed"
         posterior = self._posterior()
-        if all(len(counts) == 1 for counts in self._limits.counts.values()):
-            return self._stop("only one split is possible")
+        if self._limits.lowest == self._limits.highest:
+            return None, "only one split is possible"
         if self.runs >= LEAST_RUNS and (why := posterior.enough(self.target_regret)):
-            return self._stop(why)
+            return None, why
         run = next((run for run in posterior.runs if self.admits(run.split)), None)
         if run is None:
-            return self._stop(NOTHING_LEFT)
+            return None, NOTHING_LEFT
         place = "the recommended split" if run.split == self.recommendation().split else "a split"
         now = posterior.expected_regret
-        self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
-        return run.split
+        return run.split, f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
 
     def _posterior(self) -> PosteriorSplits:
         if self._posterior_of_runs is None:
             self._posterior_of_runs = PosteriorSplits(self.recommendation())
         return self._posterior_of_runs
-
-    def _stop(self, reason: str) -> Split | None:
-        self.reason = reason
-        return None
 
 
 class StudyDesign:

@@ -125,8 +125,8 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> R
 
 def _without_network(study: Study) -> str | None:
     """Say which sockets of the case are on the loopback interface because nobody said otherwise."""
-    for element in read_configuration(study.configuration_path).root.children:
-        if element.tag == "m2n:sockets" and "network" not in element.attributes:
+    for element in read_configuration(study.configuration_path).root.named("m2n:sockets"):
+        if "network" not in element.attributes:
             return (
                 f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
                 f'such as network="{study.case.network or "ib0"}", found none: on preCICE\'s default lo, ranks of '

@@ -43,17 +43,6 @@ Entry = tuple[Path, os.DirEntry[str], bool]
 _SLURM = ("slurm", "srun")
 
 
-def copy_of_case(study: Study, target: Path, directory: Path) -> None:
-    """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
-
-    ``directory`` is the campaign's own, which may lie in the case, as others' may.
-    """
-    case, link = study.case_directory, study.case.link
-    copy_tree(case, target, entries_of(case, link=link, without=directory, left_out=LEFT_OUT))
-    if study.restart_path is not None:
-        copy_tree(study.restart_path, target, entries_of(study.restart_path, link=link))
-
-
 def copy_tree(source: Path, target: Path, entries: Iterable[Entry]) -> None:
     """Copy `entries_of` a tree over another one.
 

@@ -19,7 +19,7 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, unmeasured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, prepare_in, tasks_of
+from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, entries_of, prepare_in, tasks_of
 from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
@@ -188,9 +188,13 @@ class CampaignRuns:
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
         """Copy the case, add what the run takes over, prepare all of that, and patch the configuration."""
-        study, case = self.study.chosen(record.versions), plan.directory / "case"
+        study, case, link = self.study.chosen(record.versions), plan.directory / "case", self.study.case.link
+        source, restart = study.case_directory, study.restart_path
         plan.directory.mkdir(parents=True)
-        copy_of_case(study, case, self.directory)
+        # The campaign's own directory may lie in the case, as others' may.
+        copy_tree(source, case, entries_of(source, link=link, without=self.directory, left_out=LEFT_OUT))
+        if restart is not None:
+            copy_tree(restart, case, entries_of(restart, link=link))
         self._take_over(case)
         for participant, task in zip(study.participants, plan.tasks, strict=True):
             with blaming(record, participant.name):

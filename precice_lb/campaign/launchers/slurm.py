@@ -185,7 +185,7 @@ def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[
 
     To the study's own, ``common`` to all, the job's size is added.
     """
-    if not is_heterogeneous(tasks):
+    if not any(task.options for task in tasks):
         return [_sized(tasks, common)]
     return [_sized([task], (*without_stated(common, task.options), *task.options)) for task in tasks]
 
@@ -196,7 +196,7 @@ def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
     Cores are asked for in blocks that Slurm keeps together on a node, where a rank's threads find them. On nodes of
     their own, participants have all cores: where a block does not divide these, none is needed.
     """
-    block, nodes = _block(tasks), total_nodes(tasks)
+    block, nodes = max(task.threads for task in tasks), total_nodes(tasks)
     if nodes is None:
         # A block may have cores left that are too few for another rank's threads.
         blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
@@ -212,10 +212,6 @@ def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
     return [*users, *size]
 
 
-def _block(tasks: Sequence[Task]) -> int:
-    return max(task.threads for task in tasks)
-
-
 def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> str:
     """Return the ``#SBATCH`` lines of a job, which may have several components."""
     options = [f"--job-name={name}", f"--output={shlex.quote(output)}", "--no-requeue"]
@@ -227,11 +223,6 @@ def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> s
     if broken := next((line for line in lines if not line.isprintable()), None):
         raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
-
-
-def is_heterogeneous(tasks: Sequence[Task]) -> bool:
-    """Whether participants ask for resources of different kinds."""
-    return any(task.options for task in tasks)
 
 
 def total_nodes(tasks: Sequence[Task]) -> int | None:
@@ -273,14 +264,15 @@ class StepLauncher(ProgramLauncher):
         allocation, which is of one kind, options for GPUs are the step's alone.
         """
         tasks, place, nodes = plan.tasks, plan.tasks.index(task), task.nodes
-        has_groups = isinstance(self, SlurmLauncher) and is_heterogeneous(tasks)
+        has_groups = isinstance(self, SlurmLauncher) and any(one.options for one in tasks)
+        most_threads = max(one.threads for one in tasks)
         options = {
             # By which a step is found again; a job is found by its own name.
             f"--job-name={plan.token}": plan.token and self.scheduler is None,
             f"--het-group={place}": has_groups,
             f"--nodes={nodes or f'1-{task.ranks}'}": True,
             # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
-            "--distribution=block:*:*,Pack": nodes is None and _block(tasks) > 1,
+            "--distribution=block:*:*,Pack": nodes is None and most_threads > 1,
             f"--relative={total_nodes(tasks[:place])}": total_nodes(tasks) is not None and not has_groups,
             f"--ntasks={task.ranks}": True,
             f"--distribution=plane={task.ranks_on_node}": (nodes or 1) > 1,
