@@ -170,8 +170,8 @@ def _check_program(study: Study, key: str, program: ParticipantSection) -> None:
         raise StudyError(f"{key}.command: this key is missing")
     if not study.launcher.gives_threads and (program.layouts.threads != 1 or program.layouts.pairs):
         raise StudyError(
-            f"{key}: threads on the launcher {study.launcher.name}, which only knows ranks: use mpiexec, srun or slurm, "
-            "write {threads} or {cores} into launcher.participant of a template, or leave them out"
+            f"{key}: threads on the launcher {study.launcher.name}, which only knows ranks: use mpiexec, srun or "
+            "slurm, write {threads} or {cores} into launcher.participant of a template, or leave them out"
         )
     environment = {k: v for k, v in program.environment.items() if k != VERSION_VARIABLE or not program.version}
     _check_variables(environment, f"{key}.environment")

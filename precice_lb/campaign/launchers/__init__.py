@@ -186,9 +186,8 @@ class Launcher(ABC):
         """
         if (room := self.room()) is not None and cores > room:
             raise CalibrationError(
-                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: ranks that "
-                "share a core measure each other; lower the budget, take more cores, or, where the load is emulated, "
-                "let mpiexec oversubscribe"
+                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: lower the "
+                "budget, take more cores, or, where the load is emulated, let mpiexec oversubscribe"
             )
 
     def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
