@@ -41,7 +41,10 @@ class Document(NamedTuple):
 
 
 def read_json(
-    path: Path, kind: type[Read], document: Document, upgrade: Callable[[dict[str, Any]], None] = lambda raw: None
+    path: Path,
+    kind: type[Read],
+    document: Document,
+    upgrade: Callable[[dict[str, Any], Path], None] = lambda raw, path: None,
 ) -> Read | None:
     """Read what `write_json` wrote, with what earlier versions wrote upgraded; None where there is no file."""
     try:
@@ -56,7 +59,7 @@ def read_json(
         remedy = "use the version of precice_lb that wrote it, or another directory"
         raise CalibrationError(f"{path}: expected format version {document.version}, found {version}: {remedy}")
     try:
-        upgrade(raw)
+        upgrade(raw, path)
         return TypeAdapter(kind).validate_python(raw)
     except (AttributeError, KeyError, TypeError, StudyError, ValidationError) as error:
         why = explain(error, raw, kind) if isinstance(error, ValidationError) else f"settings: {error!r}"
@@ -218,7 +221,7 @@ class CampaignResult:
             Where the campaign lives.
         """
         path = directory / STATE_FILE
-        if (state := read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))) is not None:
+        if (state := read_json(path, cls, CAMPAIGN, _at_present)) is not None:
             state.directory = directory
         return state
 
