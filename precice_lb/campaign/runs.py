@@ -170,7 +170,7 @@ class CampaignRuns:
         variables = {
             "PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")])),
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+            **({} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}),
             **self.study.case.environment,
             "PRECICE_LB_DIR": str(run / "stores"),
             "PRECICE_LB_METADATA": json.dumps(self._metadata(record)),
