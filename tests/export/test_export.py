@@ -14,15 +14,13 @@ import numpy as np
 import pytest
 from profiling_helpers import database
 from record_helpers import configuration, run_pair
-from store_helpers import PARALLEL, START, metadata, row, rows, write_store
+from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe
 from precice_lb.ingest.profiling import import_profiling
-from precice_lb.store.columns import SECTIONS
-from precice_lb.store.spool import StoreWriter
 
 TEXT = configuration("parallel-explicit")
 
@@ -83,15 +81,6 @@ def traced(directory: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return checked(path)
 
 
-def with_sections(directory: Path, names: list[str], sections: list[tuple[int, int, int, int]]) -> Path:
-    """A store of one call, of a solver with profiling sections."""
-    writer = StoreWriter(directory, metadata(), PARALLEL)
-    calls = rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)])
-    writer.append(calls, {"sections": names}, sections=np.array(sections, dtype=SECTIONS.dtype))
-    writer.close(finished=True, ended_unix_ns=START + 10**9)
-    return directory
-
-
 def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: Path) -> None:
     count = export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
     found = checked(tmp_path / "trace.json")
@@ -146,10 +135,11 @@ def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
 
 
 def test_sections_of_the_solver_lie_in_its_slice_the_longer_one_outside(tmp_path: Path) -> None:
-    sections = [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000), (2, 1, 1_900_000, 500_000)]
-    found = traced(with_sections(tmp_path / "stores", ["outer <b>", "inner", "across"], sections))
-    events = sorted(found["A", "Primary (0)"], key=lambda event: (event["ts"], -event["dur"]))
-    assert [event["name"] for event in events] == ["solver.advance", "outer <b>", "inner", "advance"]
+    calls = [(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]
+    sections = [("inner", 1, 1_000_100, 1000), ("outer <b>", 1, 1_000_100, 500_000), ("across", 1, 1_900_000, 500_000)]
+    write_store(tmp_path / "stores", calls, sections=sections)
+    events = sorted(traced(tmp_path / "stores")["A", "Primary (0)"], key=lambda event: (event["ts"], -event["dur"]))
+    assert [event["name"] for event in events] == ["initialize", "solver.advance", "outer <b>", "inner", "advance"]
 
 
 def test_times_of_a_trace_are_exact_and_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
