@@ -72,6 +72,7 @@ def write_store(
     seconds: float = 10.0,
     finished: bool = True,
     initialize_wait: float = 0.0,
+    initialize: Sequence[tuple[int, ...]] | None = None,
     guesses: Sequence[tuple[int, str, float, float]] = (),
     sections: Sequence[tuple[str, int, int, int]] = (),
     counts: Mapping[str, float] | None = None,
@@ -86,7 +87,8 @@ def write_store(
     writer = StoreWriter(directory, data, more.get("configuration", PARALLEL), keep_spool=spool)
     if meshes is not None:
         writer.append(once="meshes", **meshes.arrays())
-    writer.append(initialize=np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE.dtype))
+    begun = [(500, 1000, 0, round(initialize_wait * 1e9))] if initialize is None else initialize
+    writer.append(initialize=np.array(begun, dtype=INITIALIZE.dtype))
     names = {
         "guesses": list(dict.fromkeys(name for _, name, _, _ in guesses)),
         "sections": list(dict.fromkeys(name for name, *_ in sections)),

@@ -106,7 +106,7 @@ def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) ->
 
 @pytest.mark.precice
 def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_path: Path) -> None:
-    run_pair(tmp_path, "serial-implicit", windows=4)
+    run_pair(tmp_path, "serial-implicit", windows=4, backend="libprecice")
     names = {event["name"] for events in traced(tmp_path).values() for event in events}
     assert {"waitAndReceiveData", "mapping"} <= names
     frame = to_dataframe([tmp_path])
