@@ -64,12 +64,6 @@ def test_the_directory_is_the_current_one_by_default(
     assert str(tmp_path) not in shown
 
 
-def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_profiling([case(tmp_path / "one", "all-implicit")], tmp_path / "store")
-    runs = summaries(capsys, "--per-rank", tmp_path / "store", case(tmp_path / "two", "fundamental"))
-    assert [sorted(run["participants"]) for run in runs] == [["A", "B"], ["A", "B"]]
-
-
 def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = case(tmp_path / "run", "all-implicit")
     import_profiling([source], source / "stores")
