@@ -198,9 +198,9 @@ def run_pair(
     if mpiexec:
         launch, arguments = [mpiexec, "-n", "2"], ["2"]
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
-    own = environment(PRECICE_LB_BACKEND=backend, **variables)
+    settings = environment(PRECICE_LB_BACKEND=backend, **variables)
     commands = {names[0]: [*command, *names, *arguments] for names in ("AB", "BA")}
-    results = finish(start(directory, commands, dict.fromkeys("AB", emulated_clock(own) if emulated else own)))
+    results = finish(start(directory, commands, dict.fromkeys("AB", emulated_clock(settings) if emulated else settings)))
     for name, result in results.items():
         assert fails or (result.returncode == 0 and f"{name} ends with" in result.stdout), result.stderr
     return results

@@ -96,8 +96,8 @@ TWICE = _HEAD + "".join(f"  {line}\n" for line in f"participant = {_LOOP}".split
 def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
     run_pair(tmp_path, "parallel-explicit", solver=TWICE)
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
-    told = sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores)
-    assert told == [("A", 1), ("A", 2), ("B", 1), ("B", 2)]
+    attempts = sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores)
+    assert attempts == [("A", 1), ("A", 2), ("B", 1), ("B", 2)]
     for store in stores:
         assert store.metadata["finished"] is True
         assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
@@ -106,21 +106,17 @@ def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
 def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
     recorder, advance = new_recorder(tmp_path)
     long = 60 * "\N{GREEK SMALL LETTER PSI}"
-    names = ["first", "", f"{long}123456789", f"{long}123456780", "last"]
-    for number, name in enumerate(names):
+    for number, name in enumerate(["first", "", f"{long}123456789", f"{long}123456780", "last"]):
         recorder.section_started(name)
         recorder.section_stopped(2**47 + number)
     advance(1, 2, True)
     recorder.close(finished=True)
     store = only_store(tmp_path)
-    assert len(set(store.names("sections"))) == len(names)
-    assert [store.names("sections")[at] for at in store.rows("sections")["name"]][:2] == ["first", ""]
-    assert store.names("sections")[4] == "last"
-    for number in (2, 3):
-        assert store.names("sections")[number].startswith(long[:55])
-        assert len(store.names("sections")[number].encode()) <= NAME_BYTES
-    read = [name for table, name in rank_values(store, np.array([1])) if table == "sections"]
-    assert read == list(store.names("sections"))
+    first, nameless, *cut, last = names = store.names("sections")
+    assert (first, nameless, last, len(set(names))) == ("first", "", "last", 5)
+    assert store.rows("sections")["name"].tolist() == list(range(5))
+    assert all(name.startswith(long[:55]) and len(name.encode()) <= NAME_BYTES for name in cut)
+    assert [name for table, name in rank_values(store, np.array([1])) if table == "sections"] == list(names)
     export_merged([tmp_path], tmp_path / "merged")
     assert contents(read_stores([tmp_path / "merged"])[0])[1:] == contents(store)[1:]
 

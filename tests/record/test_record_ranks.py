@@ -139,8 +139,8 @@ def test_an_mpi_parallel_pair_gives_the_same_bytes(tmp_path: Path, mpiexec: str,
         ended = run_pair(directory, kind, recorded=recorded, mpiexec=mpiexec, backend="libprecice")
         files = [*directory.glob("*.npy"), *directory.glob("precice-*.log")]
         # Ranks speak at the same time.
-        told = {name: "".join(sorted(process.stdout)).encode() for name, process in ended.items()}
-        results.append({path.name: path.read_bytes() for path in files} | told)
+        outputs = {name: "".join(sorted(process.stdout)).encode() for name, process in ended.items()}
+        results.append({path.name: path.read_bytes() for path in files} | outputs)
     assert {f"{name}-{rank}.npy" for name in "AB" for rank in range(2)} < set(results[0])
     assert results[1] == results[0]
     (run,) = load_runs([tmp_path / "True"], complete=enrich)

@@ -76,20 +76,14 @@ def test_launches_that_ran_at_the_same_time_are_one_run(
     assert _splits(tmp_path) == splits
 
 
-def test_two_splits_at_once_in_one_store_directory_are_two_runs(tmp_path: Path) -> None:
-    for case, (a, b) in {"/one": (1, 3), "/two": (2, 2)}.items():
-        _launch(tmp_path, "A", a, 0, 100, case)
-        _launch(tmp_path, "B", b, 0, 100, case)
-    assert _splits(tmp_path) == [{"A": 1, "B": 3}, {"A": 2, "B": 2}]
-    assert remarks(load_runs([tmp_path])) == ()
-
-
-def test_ranks_of_two_launches_of_one_split_stay_apart(tmp_path: Path) -> None:
-    for case in ("/one", "/two"):
-        _launch(tmp_path, "A", 2, 0, 100, case, launch=f"A in {case}")
-        _launch(tmp_path, "B", 1, 0, 100, case, launch=f"B in {case}")
+@pytest.mark.parametrize("splits", [[{"A": 1, "B": 3}, {"A": 2, "B": 2}], [{"A": 2, "B": 1}] * 2])
+def test_two_splits_at_once_in_one_store_directory_are_two_runs(tmp_path: Path, splits: list[dict[str, int]]) -> None:
+    for case, split in zip(("/one", "/two"), splits, strict=True):
+        for name, ranks in split.items():
+            _launch(tmp_path, name, ranks, 0, 100, case, launch=f"{name} in {case}")
     runs = load_runs([tmp_path])
-    assert [run.participants["A"].ranks for run in runs] == [2, 2]
+    assert _splits(tmp_path) == splits
+    assert remarks(runs) == ()
     for run in runs:
         assert len({part.metadata["working_directory"].split("/")[1] for part in run.participants.values()}) == 1
 

@@ -80,13 +80,13 @@ def everything(path: Path) -> None:
 
 def refusal(path: Path) -> str:
     """Read a file, or return the one line that refuses it, which names the file."""
-    said = path.name
+    message = path.name
     try:
         everything(path)
     except PreciceLBError as error:
-        said = str(error)
-    assert re.fullmatch(f".*{re.escape(path.name)}.*", said)
-    return said.removeprefix(path.name)
+        message = str(error)
+    assert re.fullmatch(f".*{re.escape(path.name)}.*", message)
+    return message.removeprefix(path.name)
 
 
 def copied(source: Path, directory: Path, change: Callable[[h5py.File], object]) -> Path:

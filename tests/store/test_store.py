@@ -155,10 +155,9 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
 
 
 def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
-    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    table = np.zeros(1000, ADVANCES.dtype)
-    for part in range(100):
-        table["window"] = np.arange(1000 * part + 1, 1000 * part + 1001)
+    writer, table = StoreWriter(tmp_path, metadata(), PARALLEL), np.zeros(1000, ADVANCES.dtype)
+    for begin in range(1, 100_001, 1000):
+        table["window"] = np.arange(begin, begin + 1000)
         writer.append(table)
     size = writer.path.stat().st_size
     # What is loaded once, whatever the length.

@@ -425,8 +425,8 @@ def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["<script>alert(1)</script>", "[bold]x[/bold]\n\x1b[31m", "名" * 20, "x" * 200]
+    table = [row(w, 0.1, 0.2, None, None) for w in range(1, 21)]
     for name in names:
-        table = [row(w, 0.1, 0.2, None, None) for w in range(1, 21)]
         write_store(tmp_path, table, name, run="[red]\nrun", backend="libprecice")
     for arguments in (["--once"], [], ["--once", "--format", "json"]):
         assert main(["watch", str(tmp_path), *arguments]) == 0
@@ -460,23 +460,22 @@ def test_bad_input_is_one_line(
     assert message in refused(capsys, "watch", tmp_path, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("options", "ends", "polls"),
+    [([], " within 60 s (--wait); ", 12), (["--wait", "7"], " within 7 s (--wait); ", 2), (["--once"], "; ", 0)],
+)
 def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = []
+    options: list[str], ends: str, polls: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pauses: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
     monkeypatch.setattr(watch_command, "time", clock)
-    expected = f"{tmp_path}: expected a run with at least one store file or profiling file in it, found none"
-    for arguments, ends in (
-        ([], " within 60 s (--wait); "),
-        (["--wait", "7"], " within 7 s (--wait); "),
-        (["--once"], "; "),
-    ):
-        pauses.clear()
-        assert main(["watch", str(tmp_path), *arguments]) == 2
-        assert f"{expected}{ends}record one" in capsys.readouterr().err
-        assert len(pauses) == {"": 12, "--wait": 2, "--once": 0}["".join(arguments[:1])]
-    assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing")
+    expected = f"{tmp_path}: expected a run with at least one store file or profiling file in it, found none{ends}"
+    assert main(["watch", str(tmp_path), *options]) == 2
+    assert f"{expected}record one" in capsys.readouterr().err
+    assert len(pauses) == polls
+    assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing", *options)
 
 
 def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
@@ -504,42 +503,40 @@ main(["watch", {str(tmp_path)!r}])
 SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]
 
 
-def write_segment(directory: Path, number: int) -> None:
-    split = SPLITS[number - 1]
-    stores = directory / "runs" / f"{number:03d}" / "stores"
-    write_run(stores, split, start=START + number * 60 * 10**9, windows=10, run=f"{number:03d}")
-
-
 @pytest.mark.parametrize("problem", [None, "segment 2 failed"])
 def test_watching_goes_on_between_segments_and_ends_with_the_chain(
     problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_segment(tmp_path, 1)
-    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
-    assert "chain" not in json.loads(capsys.readouterr().out)
+    def write_segment(number: int) -> None:
+        stores = tmp_path / "runs" / f"{number:03d}" / "stores"
+        write_run(stores, SPLITS[number - 1], start=START + number * 60 * 10**9, windows=10, run=f"{number:03d}")
+
+    def watched(*options: str) -> str:
+        assert main(["watch", str(tmp_path), *options]) == 0
+        return capsys.readouterr().out
+
+    write_segment(1)
+    assert "chain" not in json.loads(watched("--once", "--format", "json"))
     (tmp_path / CHAIN_FILE).write_text("{")
-    assert main(["watch", str(tmp_path), "--every", "0.1"]) == 0
     # A chain that cannot be read costs the view nothing else.
-    assert "the record of a chain" in capsys.readouterr().out
+    assert "the record of a chain" in watched("--every", "0.1")
     chain_of(SPLITS[:1], total=20, following=SPLITS[1]).save(tmp_path)
-    assert main(["watch", str(tmp_path), "--once"]) == 0
-    assert capsys.readouterr().out.startswith("Job chain: segment 2, from window 11 of 20 on\n")
+    assert watched("--once").startswith("Job chain: segment 2, from window 11 of 20 on\n")
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
         """What happens between two polls: at first nothing, though the first segment has ended."""
         pauses.append(seconds)
         if len(pauses) == 2 and problem is None:
-            write_segment(tmp_path, 2)
+            write_segment(2)
             chain_of(SPLITS, total=20).save(tmp_path)
         elif len(pauses) == 2:
             chain_of(SPLITS[:1], total=20, problem=problem).save(tmp_path)
 
     monkeypatch.setattr(watch_command.time, "sleep", pause)
-    assert main(["watch", str(tmp_path)]) == 0
-    assert len(pauses) == 2
     end = "at its end: 2 segments, 20 of 20 windows" if problem is None else "stopped: 1 segment, 10"
-    assert capsys.readouterr().out.startswith(f"Job chain {end}")
+    assert watched().startswith(f"Job chain {end}")
+    assert len(pauses) == 2
 
 
 def test_a_tree_that_takes_long_to_search_is_searched_in_a_share_of_the_time(
