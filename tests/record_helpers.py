@@ -199,8 +199,9 @@ def run_pair(
         launch, arguments = [mpiexec, "-n", "2"], ["2"]
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
     settings = environment(PRECICE_LB_BACKEND=backend, **variables)
+    settings = emulated_clock(settings) if emulated else settings
     commands = {names[0]: [*command, *names, *arguments] for names in ("AB", "BA")}
-    results = finish(start(directory, commands, dict.fromkeys("AB", emulated_clock(settings) if emulated else settings)))
+    results = finish(start(directory, commands, dict.fromkeys("AB", settings)))
     for name, result in results.items():
         assert fails or (result.returncode == 0 and f"{name} ends with" in result.stdout), result.stderr
     return results
