@@ -286,7 +286,7 @@ def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
         assert [host[1:] for host in table.parameters[name]["host"]] == [
             f"{x:g}" for x in table.parameters[name]["level"]
         ]
-    with pytest.raises(DataError, match="expected a value of level"):
+    with pytest.raises(DataError, match="expected a value of host"):
         recommend_split(tmp_path, 8)
     found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
     assert found.measured_here("Inner").sum() == 3
