@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clock_helpers import emulated_clock
@@ -88,32 +89,26 @@ class StandIn:
 
 def python(directory: Path | None, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run this Python in a directory, to whatever end."""
+    command, null = [sys.executable, *arguments], subprocess.DEVNULL
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=directory,
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        command, cwd=directory, env=environment(**variables), stdin=null, capture_output=True, text=True, timeout=300,
         check=False,
-    )
+    )  # fmt: skip
+
+
+def program(path: Path, text: str) -> None:
+    """Write what can be executed."""
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 def start(
     directory: Path, commands: Mapping[str, Sequence[str]], variables: Mapping[str, Mapping[str, str]]
 ) -> dict[str, subprocess.Popen[str]]:
     """Start each participant's command in a session of its own, with the environment that its variables make."""
+    more: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return {
-        name: subprocess.Popen(
-            command,
-            cwd=directory,
-            env=variables[name],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        name: subprocess.Popen(command, cwd=directory, env=variables[name], start_new_session=True, **more)
         for name, command in commands.items()
     }
 
@@ -133,15 +128,9 @@ def finish(started: Mapping[str, subprocess.Popen[str]]) -> dict[str, subprocess
     return results
 
 
-def new_recorder(directory: Path) -> tuple[Recorder, Callable[..., None]]:
-    """A recorder of one rank, and what gives it calls of ``advance``."""
-    recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
-    return recorder, caller(recorder)
-
-
-def caller(recorder: Recorder) -> Callable[..., None]:
-    """Give a recorder what an ``advance`` gives it, at chosen times."""
-    left = 1
+def new_recorder(directory: Path | str) -> tuple[Recorder, Callable[..., None]]:
+    """A recorder of one rank, and what gives it, at chosen times, what an ``advance`` gives it."""
+    recorder, left = Recorder(StoreWriter(directory, metadata(), PARALLEL)), 1
 
     def advance(begin: int, end: int, complete: bool) -> None:
         nonlocal left
@@ -153,19 +142,12 @@ def caller(recorder: Recorder) -> Callable[..., None]:
         else:
             recorder.stayed()
 
-    return advance
-
-
-def assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:
-    """All solvers came to their end."""
-    for name, result in results.items():
-        assert result.returncode == 0, result.stderr
-        assert f"{name} ends with" in result.stdout
+    return recorder, advance
 
 
 def rank_stores(directory: Path) -> dict[tuple[str, int], RankFile]:
     """The stores below a directory by participant and rank."""
-    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
+    stores = map(read_store, find_stores([directory / "precice-lb-store"]))
     return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
 
 
@@ -198,18 +180,28 @@ def run_pair(
     solver: str = SOLVER,
     launch: Sequence[str] = (),
     arguments: Sequence[str] = (),
+    mpiexec: str = "",
+    backend: str = "embedded",
     emulated: bool = False,
     head: str = "",
+    fails: bool = False,
     **variables: str,
 ) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python.
+    """Run A and B in a directory, also on the emulated clock; unrecorded they run by plain python.
 
-    ``head`` is what the configuration begins with.
+    By an ``mpiexec`` each has two ranks. ``head`` is what the configuration begins with. Both come to their end, unless
+    it ``fails``.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "precice-config.xml").write_text(configuration(kind, windows).replace("<log ", f"{head}<log "))
     (directory / "solver.py").write_text(solver)
+    if mpiexec:
+        launch, arguments = [mpiexec, "-n", "2"], ["2"]
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
-    own = emulated_clock(environment(**variables)) if emulated else environment(**variables)
+    settings = environment(PRECICE_LB_BACKEND=backend, **variables)
+    settings = emulated_clock(settings) if emulated else settings
     commands = {names[0]: [*command, *names, *arguments] for names in ("AB", "BA")}
-    return finish(start(directory, commands, dict.fromkeys("AB", own)))
+    results = finish(start(directory, commands, dict.fromkeys("AB", settings)))
+    for name, result in results.items():
+        assert fails or (result.returncode == 0 and f"{name} ends with" in result.stdout), result.stderr
+    return results

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, recorded_meshes
+from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, RecordedMeshes, recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
@@ -36,14 +36,10 @@ def metadata(participant: str = "A", rank: int = 0, size: int = 1, **more: Any) 
     }
 
 
-def row(window: int, solve: float, advance: float, wait: float, mapping: float = 0.0, **more: Any) -> tuple[Any, ...]:
+def row(window: int, solve: float, advance: float, wait: float | None, mapping: float | None = 0.0, **more: Any) -> Any:
     """One row; seconds, where None means not measured."""
-
-    def ns(seconds: float | None) -> int:
-        return -1 if seconds is None else round(seconds * 1e9)
-
-    iteration, complete = more.get("iteration", 1), more.get("complete", True)
-    return window, iteration, window * 1000, ns(solve), ns(advance), ns(mapping), ns(wait), 0.1, complete
+    nanoseconds = [-1 if seconds is None else round(seconds * 1e9) for seconds in (solve, advance, mapping, wait)]
+    return window, more.get("iteration", 1), window * 1000, *nanoseconds, 0.1, more.get("complete", True)
 
 
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
@@ -52,28 +48,17 @@ def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
 
 def contents(store: RankFile) -> tuple[Any, ...]:
     """Everything that one rank recorded, the same in its own file and in a merged one."""
-    sections, meshes = store.rows("sections"), recorded_meshes(store)
-    named = [(store.names("sections")[section["name"]], *section.tolist()[1:]) for section in sections]
-    guesses = [
-        (store.names("guesses")[name], window, cost, str(error))
-        for window, name, cost, error in store.rows("guesses").tolist()
-    ]
-    counts = [(store.names("counts")[name], window, count) for window, name, count in store.rows("counts").tolist()]
+    meshes = recorded_meshes(store)
+    named = {
+        table: [
+            (store.names(table)[values["name"]], *(str(values[key]) for key in values.dtype.names if key != "name"))
+            for values in store.rows(table)
+        ]
+        for table in ("sections", "guesses", "counts")
+    }
     lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
-    return (
-        json.dumps(store.metadata, sort_keys=True),
-        store.configuration,
-        store.advances.tobytes(),
-        store.initialize.tobytes(),
-        named,
-        guesses,
-        counts,
-        store.rows("mpi").tobytes(),
-        store.rows("cpu").tobytes(),
-        lines,
-        meshes.coordinates.tobytes(),
-        meshes.cells.tobytes(),
-    )
+    tables = (store.advances, store.initialize, store.rows("mpi"), store.rows("cpu"), meshes.coordinates, meshes.cells)
+    return json.dumps(store.metadata, sort_keys=True), store.configuration, named, lines, [x.tobytes() for x in tables]
 
 
 def write_store(
@@ -86,27 +71,57 @@ def write_store(
     seconds: float = 10.0,
     finished: bool = True,
     initialize_wait: float = 0.0,
+    initialize: Sequence[tuple[int, ...]] | None = None,
     guesses: Sequence[tuple[int, str, float, float]] = (),
+    sections: Sequence[tuple[str, int, int, int]] = (),
     counts: Mapping[str, float] | None = None,
     mpi: Sequence[tuple[int, float]] = (),
     cpu: Sequence[tuple[int, float]] = (),
+    meshes: RecordedMeshes | None = None,
+    spool: bool = False,
     **more: Any,
 ) -> Path:
-    configuration = more.get("configuration", PARALLEL)
+    """Write a rank's store: guesses by window, predictor, seconds and error, sections by name, window and ns."""
     data = metadata(participant, rank, size, **more)
-    writer = StoreWriter(directory, data, configuration)
-    writer.append(initialize=np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE.dtype))
-    # Of each: time window, predictor, seconds, error.
-    names = list(dict.fromkeys(name for _, name, _, _ in guesses))
-    told = [(window, names.index(name), round(cost * 1e9), error) for window, name, cost, error in guesses]
-    counted = [(1, at, count) for at, count in enumerate((counts or {}).values())]
-    writer.append(
-        rows(advances),
-        {"guesses": names, "counts": list(counts or {})},
-        guesses=np.array(told, dtype=GUESSES.dtype),
-        counts=np.array(counted, dtype=COUNTS.dtype),
-        mpi=np.array([(window, round(seconds * 1e9)) for window, seconds in mpi], dtype=MPI.dtype),
-        cpu=np.array([(window, round(seconds * 1e9)) for window, seconds in cpu], dtype=CPU.dtype),
-    )
+    writer = StoreWriter(directory, data, more.get("configuration", PARALLEL), keep_spool=spool)
+    if meshes is not None:
+        writer.append(once="meshes", **meshes.arrays())
+    begun = [(500, 1000, 0, round(initialize_wait * 1e9))] if initialize is None else initialize
+    writer.append(initialize=np.array(begun, dtype=INITIALIZE.dtype))
+    names = {
+        "guesses": list(dict.fromkeys(name for _, name, _, _ in guesses)),
+        "sections": list(dict.fromkeys(name for name, *_ in sections)),
+        "counts": list(counts or {}),
+    }
+    planted = {
+        GUESSES: [(window, names["guesses"].index(name), round(s * 1e9), error) for window, name, s, error in guesses],
+        SECTIONS: [(names["sections"].index(name), *section) for name, *section in sections],
+        COUNTS: [(1, position, count) for position, count in enumerate((counts or {}).values())],
+        MPI: [(window, round(seconds * 1e9)) for window, seconds in mpi],
+        CPU: [(window, round(seconds * 1e9)) for window, seconds in cpu],
+    }
+    writer.append(rows(advances), names, **{table.name: np.array(v, table.dtype) for table, v in planted.items()})
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path
+
+
+def write_coupled(
+    directory: Path,
+    costs: Mapping[str, Sequence[float]],
+    ranks: Mapping[str, int] | None = None,
+    *,
+    transfer: float = 0.002,
+    warmup: float = 0.0,
+    **more: Any,
+) -> None:
+    """Stores of a parallel coupling, by participant and window: each takes the largest cost and the transfer."""
+    longest = np.max(list(costs.values()), axis=0) + transfer
+    for name, seconds in costs.items():
+        size = (ranks or {}).get(name, 1)
+        calls = [
+            row(window, cost + first, wall - cost, wall - cost)
+            for window, (cost, wall) in enumerate(zip(seconds, longest, strict=True), start=1)
+            for first in [warmup if window == 1 else 0.0]
+        ]
+        for rank in range(size):
+            write_store(directory, calls, name, rank, size, **more)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Literal
 
-from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.design_study import StudyDesign
+from precice_lb.campaign.design import Proposal, StudyDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.prepare import case_files, copied_files
 from precice_lb.campaign.processes import signals_interrupt
@@ -22,7 +21,7 @@ from precice_lb.campaign.runs import CampaignRuns
 from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, core_hours_of
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
-from precice_lb.layout import Layouts, counted_text, split_text
+from precice_lb.layout import counted_text, split_text
 from precice_lb.text import plural, say, with_versions
 
 LOG_FILE = "campaign.log"
@@ -62,13 +61,15 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         launcher.warn = lambda text: emit(Event("waiting", text))
         runs = CampaignRuns(study, launcher, state)
         failed: list[RunRecord] = []
-        resumed = "waiting for job {} of the interrupted campaign: {}"
-        cut_short = runs.clear_up(
-            lambda run: emit(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
-        )
+        wait = "waiting for job {} of the interrupted campaign: {}"
+        cut_short = runs.clear_up(lambda run: emit(Event("resumed", wait.format(run.job, _counted(run, study)), run)))
         design = _designed(runs)
         state.save()
-        emit(_begun(state, design.total, cut_short))
+        done, total = len(state.finished), design.total
+        text = f"calibration in {state.directory}: {plural(total, 'run')}"
+        text += f", {done} finished before" if done else ""
+        text += f", {cut_short} cut short and set aside" if cut_short else ""
+        emit(Event("started", text, number=done, total=total))
         while proposal := design.ask(failed):
             runs.check_room()
             run = _try(runs, proposal, emit, len(state.finished) + len(failed) + 1, design.total)
@@ -140,8 +141,7 @@ def opened(
     with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
         changed = state.take_files(case_files(study, directory))
-        files = changed if what == "campaign" else []
-        state.take_identity(identity, resumes=launcher.resumes, files=files)
+        state.take_identity(identity, resumes=launcher.resumes, files=changed if what == "campaign" else ())
         try:
             yield state, launcher, changed
         except KeyboardInterrupt:
@@ -154,16 +154,18 @@ def _try(runs: CampaignRuns, proposal: Proposal, emit: Report, number: int, tota
 
     A run that is lost is repeated once in addition.
     """
-    retries = runs.study.runs.retries
+    retries, limit, place = runs.study.runs.retries, runs.study.runs.core_hours, f"run {number} of {total}"
     if_failed = [f"retry {attempt} of {retries}" for attempt in range(1, retries + 1)]
     if_lost = ["once more, since the last run was lost"]
     while True:
         record = runs.new(proposal)
-        emit(run_started(number, total, record, runs.study.layouts))
+        text = f"{place}: {_counted(record, runs.study)} ({record.reason})"
+        emit(Event("run started", text, record, number, total))
         runs.do(record)
-        left, limit = f"{total - number} left", runs.study.runs.core_hours
         used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
-        emit(run_finished(number, total, record, left + used))
+        text = f"{place}: {record.outcome} after {record.seconds:.1f} s ({total - number} left{used})"
+        text += "" if record.error is None else f": {' | '.join((record.error, *record.reasons))}"
+        emit(Event("run finished", text, record, number, total))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:
             return record
@@ -199,30 +201,9 @@ class Event:
 Report = Callable[[Event], None]
 
 
-def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
-    done = len(state.finished)
-    counts = {"finished before": done, "cut short and set aside": cut_short}
-    parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
-    return Event("started", f"calibration in {state.directory}: {', '.join(parts)}", number=done, total=total)
-
-
-def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
-    """Tell that a run begins."""
-    text = f"run {number} of {total}: {_counted(run, layouts or {})} ({run.reason})"
-    return Event("run started", text, run, number, total)
-
-
-def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> Event:
-    """Tell how a run ended."""
-    text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
-    text += f" ({budget})" if budget else ""
-    text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total)
-
-
-def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:
+def _counted(run: RunRecord, study: Study) -> str:
     """Write the split of a run with its versions."""
-    return counted_text(with_versions(run.split, run.versions), with_versions(layouts, run.versions))
+    return counted_text(with_versions(run.split, run.versions), with_versions(study.layouts, run.versions))
 
 
 def logged(report: Report, directory: Path) -> Report:
@@ -265,7 +246,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)
-    yield f"run {done + 1} of at most {design.total}: {_counted(record, study.layouts)} ({record.reason})"
+    yield f"run {done + 1} of at most {design.total}: {_counted(record, study)} ({record.reason})"
     for participant in study.chosen(record.versions).participants:
         yield from (f"  {participant.name}, before: {command}" for command in participant.prepare)
     if launcher.scheduler is None:
@@ -275,9 +256,8 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     for split in study.splits or ():
         if split not in (record.split, *(run.split for run in state.finished)):
             yield f"then: {split_text(split, study.layouts)}"
-    limits = study.runs
-    count = (design.total - done) * (1 + limits.retries)
-    what = f"{plural(count, 'run')} of {limits.time_limit_seconds:g} s on {plural(runs.largest, study.unit)}"
-    most = f"{count * runs.largest * limits.time_limit_seconds / 3600:.3g} core-hours"
-    most += f"; none begins after {limits.core_hours:g} core-hours (runs.core_hours)" if limits.core_hours else ""
-    yield f"at most {what}: {most}"
+    limit, hours = study.runs.time_limit_seconds, study.runs.core_hours
+    count = (design.total - done) * (1 + study.runs.retries)
+    most = f"{count * runs.largest * limit / 3600:.3g} core-hours"
+    most += f"; none begins after {hours:g} core-hours (runs.core_hours)" if hours else ""
+    yield f"at most {plural(count, 'run')} of {limit:g} s on {plural(runs.largest, study.unit)}: {most}"

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from itertools import dropwhile
 from pathlib import Path
-from typing import NamedTuple
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.launchers.local import available_cores
@@ -75,21 +74,17 @@ def find_starts(case: Path, names: Sequence[str]) -> dict[str, list[Start]]:
     with contextlib.suppress(PreciceLBError):
         ran = {(header.participant, header.path.parent.parent): header.size for header in find_profiles([case])[0]}
     for script in sorted(case.glob("*/run.sh")):
-        name, start = _owner(script.parent.name, names), _from_run_script(script, case)
-        if name is not None and start is not None:
-            start.ranks = ran.get((name, script.parent))
-            starts[name].append(start)
+        # Folders are called participant-solver, or as the first word of both.
+        folder = script.parent.name.lower()
+        whole = [name for name in names if f"{folder}-".startswith(f"{name.lower()}-")]
+        first = [name for name in names if re.split("[-_]", name.lower())[0] == folder.partition("-")[0]]
+        owners = [max(whole, key=len)] if whole else first
+        if len(owners) == 1 and (start := _from_run_script(script, case)) is not None:
+            start.ranks = ran.get((owners[0], script.parent))
+            starts[owners[0]].append(start)
     for ways in starts.values():
         ways.sort(key=lambda start: (start.ranks is None, bool(start.problem), not start.known))
     return starts
-
-
-def _owner(folder: str, names: Sequence[str]) -> str | None:
-    """Return whose folder it is: participant-solver, or the first word of both."""
-    folder = folder.lower()
-    whole = [name for name in names if f"{folder}-".startswith(f"{name.lower()}-")]
-    first = [name for name in names if re.split("[-_]", name.lower())[0] == folder.partition("-")[0]]
-    return max(whole, key=len) if whole else first[0] if len(first) == 1 else None
 
 
 def _from_run_script(script: Path, case: Path) -> Start | None:
@@ -171,8 +166,8 @@ def write_study(directory: Path) -> tuple[Path, list[str]]:
             file.write(text)
     except OSError as error:
         raise DataError(f"{path}: the study cannot be written: {error.strerror}; use a copy of the case") from error
-    lines = enumerate((line.partition(_MARK)[2] for line in text.splitlines()), start=1)
-    marks = [f"{number}: please check: {mark}" for number, mark in lines if mark]
+    lines = enumerate(text.splitlines(), start=1)
+    marks = [f"{number}: please check: {mark}" for number, line in lines if (mark := line.partition(_MARK)[2])]
     try:
         read_study(path)
     except StudyError as error:
@@ -183,16 +178,16 @@ def write_study(directory: Path) -> tuple[Path, list[str]]:
 
 
 def _text(case: Path, configuration: Configuration) -> str:
-    names, machine = list(configuration.participants), _machine()
+    names, (cores, marks, is_slurm) = list(configuration.participants), _machine()
     starts, bounds = find_starts(case, names), accepted_ranks(configuration)
     ranks = [starts[name][0].ranks or 0 if starts[name] else 0 for name in names]
     present = sum(ranks) if all(ranks) else 0
-    budget = max(present if machine.is_slurm and present else machine.cores, len(names))
-    marks = [machine.mark] if machine.mark else []
+    budget = max(present if is_slurm and present else cores, len(names))
     if present > budget:
         marks.append(f"the earlier run had {plural(present, 'rank')}, here are {plural(budget, 'core')}")
     usual = RunsSection()
     windows = min(usual.windows, configuration.windows or usual.windows)
+    sockets = configuration.root.named("m2n:sockets")
     lines = [
         '# Made by precice-lb init. "please check" marks what it could not know; all keys: docs, "Study files".',
         "\n[runs]",
@@ -203,9 +198,9 @@ def _text(case: Path, configuration: Configuration) -> str:
         _key(MachineSection, "ranks", budget),
         *(f"{_MARK}{visible(mark)}" for mark in marks),
     ]
-    if machine.is_slurm:
-        lines.append(_key(MachineSection, "cores_per_node", machine.cores))
-        if any("network" not in socket.attributes for socket in configuration.root.named("m2n:sockets")):
+    if is_slurm:
+        lines.append(_key(MachineSection, "cores_per_node", cores))
+        if any("network" not in socket.attributes for socket in sockets):
             lines.append(f'\n[case]\nnetwork = "ib0"  {_MARK}the interface between compute nodes')
         lines.append(f'\n[launcher]\nname = "slurm"\n{_MARK}options = ["--partition=…", "--time=…"]')
         lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
@@ -235,14 +230,16 @@ def _participant(name: str, starts: Sequence[Start], accepted: AcceptedRanks, ca
         yield f"{_MARK}{visible(start.problem)}"
     if start.environment:
         yield f"environment = {{ {', '.join(f'{key} = {_quoted(text)}' for key, text in start.environment.items())} }}"
-    least, most = ((b.ranks, visible(b.why).replace(f"{case}{os.sep}", "")) for b in (accepted.least, accepted.most))
-    if least[1]:
-        yield "minimum_ranks = {}  # {}".format(*least)
+    bounds = {"minimum": accepted.least, "maximum": accepted.most}
+    lines = {
+        key: f"{key}_ranks = {bound.ranks}  # {visible(bound.why).replace(f'{case}{os.sep}', '')}"
+        for key, bound in bounds.items()
+        if bound.why
+    }
     if start.serial:
-        yield f"maximum_ranks = 1  # {start.serial} starts preCICE as rank 0 of 1"
-    elif most[1]:
-        yield "maximum_ranks = {}  # {}".format(*most)
-    elif starts and not start.known:
+        lines["maximum"] = f"maximum_ranks = 1  # {start.serial} starts preCICE as rank 0 of 1"
+    yield from lines.values()
+    if starts and not start.known and "maximum" not in lines:
         yield f"{_MARK}whether it can run on several ranks: if not, maximum_ranks = 1"
 
 
@@ -250,30 +247,20 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-class _Machine(NamedTuple):
-    """The cores that a run may have, and what is to be checked of them."""
-
-    cores: int
-    mark: str = ""
-    is_slurm: bool = False
-
-
-def _machine() -> _Machine:
-    """Find the cores of a node of Slurm's default partition, else of this machine."""
+def _machine() -> tuple[int, list[str], bool]:
+    """Find the cores of a node of Slurm's default partition, else of this machine; what to check of that; if Slurm."""
     here = len(available_cores())
     if shutil.which("sinfo") is None:
-        return _Machine(here)
+        return here, [], False
     try:
         done = subprocess.run(_SINFO, capture_output=True, text=True, timeout=_SINFO_SECONDS, check=True)
         problem, groups = done.stdout, re.findall(r"^(\S+?)(\*?)\|(\d+)\|(\d+)\|(\d+)$", done.stdout, re.MULTILINE)
     except (OSError, subprocess.SubprocessError) as error:
         problem, groups = getattr(error, "stderr", None) or str(error), []
     if not groups:
-        return _Machine(
-            here, f"these are the cores of this machine, as sinfo failed: {problem.partition(os.linesep)[0]}"
-        )
+        return here, [f"the cores are this machine's, as sinfo failed: {problem.partition(os.linesep)[0]}"], False
     # The default partition first.
     groups.sort(key=lambda group: not group[1])
-    sizes = [(f"{name} {count}", int(sockets) * int(cores)) for name, _, count, sockets, cores in groups]
-    known = "; ".join(f"{nodes} of {cores} cores" for nodes, cores in sizes)
-    return _Machine(sizes[0][1], f"how many; nodes of Slurm's partitions: {known}", True)
+    sizes = [int(sockets) * int(cores) for *_, sockets, cores in groups]
+    known = (f"{name} {count} of {size} cores" for (name, _, count, *_), size in zip(groups, sizes, strict=True))
+    return sizes[0], [f"how many; nodes of Slurm's partitions: {'; '.join(known)}"], True

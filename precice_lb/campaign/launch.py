@@ -69,9 +69,9 @@ def study_of_case(
             check_command(table["command"], place, Path("/"))
         except StudyError as error:
             raise StudyError(f"{name}: {error}") from error
-    kept = {name: os.environ[name] for name in (_THREADS,) if name in os.environ}
+    environment = {_THREADS: os.environ.get(_THREADS, "1")}
     tables = {
-        "case": {"directory": ".", "configuration": str(configuration), "environment": kept},
+        "case": {"directory": ".", "configuration": str(configuration), "environment": environment},
         "machine": {"ranks": cores},
         "participants": participants,
     }
@@ -95,9 +95,7 @@ def start_split(
     kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = replace(plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf)
     if isinstance(launcher, MpiexecLauncher) and any(task.nodes for task in plan.tasks):
-        raise CalibrationError(
-            "expected an allocation of Slurm for participants on nodes of their own, found this machine alone"
-        )
+        raise CalibrationError("expected an allocation of Slurm for nodes of their own, found this machine alone")
     launcher.check(plan.tasks)
     if os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" and (text := _without_network(study)):
         raise StudyError(text)
@@ -127,8 +125,8 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> R
 
 def _without_network(study: Study) -> str | None:
     """Say which sockets of the case are on the loopback interface because nobody said otherwise."""
-    for element in read_configuration(study.configuration_path).root.children:
-        if element.tag == "m2n:sockets" and "network" not in element.attributes:
+    for element in read_configuration(study.configuration_path).root.named("m2n:sockets"):
+        if "network" not in element.attributes:
             return (
                 f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
                 f'such as network="{study.case.network or "ib0"}", found none: on preCICE\'s default lo, ranks of '

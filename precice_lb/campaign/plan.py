@@ -110,11 +110,8 @@ class Task:
 
 def cores_of(tasks: Sequence[Task]) -> int:
     """Count the cores that participants take together; those that take turns on the same ones take them once."""
-    return max(
-        sum(task.cores for task in tasks if task.first_core is None),
-        *(task.cores + task.first_core for task in tasks if task.first_core is not None),
-        0,
-    )
+    behind = sum(task.cores for task in tasks if task.first_core is None)
+    return max([behind, *(task.first_core + task.cores for task in tasks if task.first_core is not None)])
 
 
 @dataclass(frozen=True)
@@ -194,24 +191,22 @@ def command_tokens(
     if not name:
         raise StudyError("expected a command, found an empty text")
     if name in {"python", "python3"}:
-        name = sys.executable
-    elif "/" in name:
-        path = directory / os.path.expanduser(name)
-        if not path.is_file():
-            raise StudyError(f"no such program: {path}")
-        if not os.access(path, os.X_OK):
-            raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
-        # What lies in the case is started from the run's copy of it. Links such as a virtual environment's Python go by
-        # their own names.
-        name = name if _is_copied(name, directory, case) else str(path.parent.resolve() / path.name)
-    elif (path_of := _which(name)) is not None:
-        name = path_of
-    else:
-        raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")
-    return (name, *others)
+        return (sys.executable, *others)
+    if "/" not in name:
+        if (program := which(name)) is None:
+            raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")
+        return (program, *others)
+    path = directory / os.path.expanduser(name)
+    if not path.is_file():
+        raise StudyError(f"no such program: {path}")
+    if not os.access(path, os.X_OK):
+        raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
+    # What lies in the case is started from the run's copy of it. Links such as a virtual environment's Python go by
+    # their own names.
+    return (name if _is_copied(name, directory, case) else str(path.parent.resolve() / path.name), *others)
 
 
-def _which(name: str) -> str | None:
+def which(name: str) -> str | None:
     """Return the path of a program: the one beside this Python first."""
     return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
@@ -228,20 +223,18 @@ def check_command(command: str, directory: Path, case: Path, values: Mapping[str
     runs = Path(program).name == "precice-lb" and words[:1] == ["run"]
     if program == sys.executable and words[:3] == ["-m", "precice_lb", "run"]:
         runs, words = True, words[2:]
+    scripts: list[str] = []
     if runs:
-        script = next((word for word in words[1:2] if not word.startswith("-")), "")
-    else:
-        is_python = program == sys.executable and not {"-m", "-c"} & set(words)
-        first = [*words[:1], *(word for word in words if word.endswith(".py"))] if is_python else []
-        script = next((word for word in first if not word.startswith("-")), "")
-    if not script or (runs and "/" not in script and _which(script)):
+        scripts = words[1:2]
+    elif program == sys.executable and {"-m", "-c"}.isdisjoint(words):
+        scripts = [*words[:1], *(word for word in words if word.endswith(".py"))]
+    script = next((word for word in scripts if not word.startswith("-")), "")
+    if not script or (runs and "/" not in script and which(script)):
         return
     if not (directory / script).exists():
         raise StudyError(f"no such script: {directory / script}")
     if not os.path.isabs(script) and not _is_copied(script, directory, case):
-        raise StudyError(
-            f"{script} lies outside the case {case}, of which each run takes a copy: give its absolute path"
-        )
+        raise StudyError(f"{script} lies outside the case {case}, of which runs take a copy: give its absolute path")
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:

@@ -20,7 +20,6 @@ from precice_lb.campaign.study import Study
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
-from precice_lb.text import plural
 
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (
@@ -42,17 +41,6 @@ _BLOCK = 1 << 20
 Entry = tuple[Path, os.DirEntry[str], bool]
 # Launchers that know options of Slurm.
 _SLURM = ("slurm", "srun")
-
-
-def copy_of_case(study: Study, target: Path, directory: Path) -> None:
-    """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
-
-    ``directory`` is the campaign's own, which may lie in the case, as others' may.
-    """
-    case, link = study.case_directory, study.case.link
-    copy_tree(case, target, entries_of(case, link=link, without=directory, left_out=LEFT_OUT))
-    if study.restart_path is not None:
-        copy_tree(study.restart_path, target, entries_of(study.restart_path, link=link))
 
 
 def copy_tree(source: Path, target: Path, entries: Iterable[Entry]) -> None:
@@ -157,11 +145,19 @@ def task_of(
     study: Study, participant: ParticipantSection, cores: int, segment: Mapping[str, object] = FIRST_SEGMENT
 ) -> Task:
     """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
-    layout, nowhere = study.layout(participant.name, cores), Path()
-    per_node, options = _on_nodes(study, participant, layout.threads)
-    task = Task(
-        participant.name, (), layout.ranks, nowhere, nowhere, per_node, options, layout.threads, segment=segment
-    )
+    layout, kind, gpus = study.layout(participant.name, cores), study.kind_of(participant), participant.gpus_per_rank
+    options = (kind.options if kind else ()) + participant.options
+    if gpus and study.launcher.name in _SLURM and not any(option.startswith(GPU_OPTIONS) for option in options):
+        options += (f"--gpus-per-task={gpus}",)
+    per_node = participant.ranks_per_node
+    if kind is None:
+        per_node = per_node or getattr(study.launcher, "ranks_per_node", None)
+    else:
+        # As many as fit, where no fewer are asked for.
+        fit = min(kind.cores_per_node // layout.threads, kind.gpus_per_node // gpus if gpus else kind.cores_per_node)
+        per_node = max(min(fit, per_node or fit), 1)
+    where = Path()
+    task = Task(participant.name, (), layout.ranks, where, where, per_node, options, layout.threads, segment=segment)
     variables = {}
     if participant.name in study.layouts:
         variables = dict.fromkeys(("OMP_NUM_THREADS", THREADS_VARIABLE), str(task.threads))
@@ -170,21 +166,6 @@ def task_of(
             variables["OMP_PROC_BIND"] = "false"
     variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
     return replace(task, variables=variables)
-
-
-def _on_nodes(study: Study, participant: ParticipantSection, threads: int) -> tuple[int | None, tuple[str, ...]]:
-    """Return ranks on each node, None where they may be shared, and what a batch system is asked for to get them.
-
-    On a kind of nodes these are as many as fit, where no fewer are asked for.
-    """
-    kind, gpus, wanted = study.kind_of(participant), participant.gpus_per_rank, participant.ranks_per_node
-    options = (kind.options if kind else ()) + participant.options
-    if gpus and study.launcher.name in _SLURM and not any(option.startswith(GPU_OPTIONS) for option in options):
-        options += (f"--gpus-per-task={gpus}",)
-    if kind is None:
-        return wanted or getattr(study.launcher, "ranks_per_node", None), options
-    fit = min(kind.cores_per_node // threads, kind.gpus_per_node // gpus if gpus else kind.cores_per_node)
-    return max(min(fit, wanted or fit), 1), options
 
 
 def tasks_of(
@@ -209,7 +190,7 @@ def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, tas
         target = task.directory / template.removesuffix(".in")
         target.unlink(missing_ok=True)
         target.write_text(fill(text, task.values), encoding="utf-8")
-    what = f"prepare for {plural(task.ranks, 'rank') if task.threads == 1 else Layout(task.ranks, task.threads)}"
+    what = f"prepare for {Layout(task.ranks, task.threads).words}"
     for command in participant.prepare:
         run_in(study, participant, plan, task, command, what)
 

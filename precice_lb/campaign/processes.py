@@ -37,7 +37,6 @@ _NEVER_STARTED = re.compile(
     r"|Job \S+ step creation .*disabled.*(?=\s*\Z))$",
     re.MULTILINE,
 )
-_LAUNCHER_BYTES = 65_536
 LOG_PART = 64 * 2**20
 """Bytes of the first and the last part that are kept of a log of more than four such parts."""
 
@@ -90,7 +89,8 @@ def run_processes(
     logs = {task.participant: task.log for task in tasks}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, task in zip(logs, tasks, strict=True):
+        for task in tasks:
+            name = task.participant
             try:
                 processes[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
@@ -118,14 +118,14 @@ def run_processes(
 
 def failure(seconds: float, codes: Mapping[str, int], logs: Mapping[str, Path]) -> Outcome:
     """Say how participants failed, by their exit codes, below 0 for a signal, and by their launchers' words."""
-    whys = {name: never_started(logs[name]) for name in codes}
-    texts = []
+    texts, lost = [], False
     for name, code in codes.items():
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        texts.append(f"{name} {how if whys[name] is None else f'never started: {whys[name]}'}")
+        if why := never_started(logs[name]):
+            how, lost = f"never started: {why}", True
+        texts.append(f"{name} {how}")
     first = next(iter(codes.values()))
-    code, lost = 128 - first if first < 0 else first, any(why is not None for why in whys.values())
-    return Outcome(seconds, ", ".join(texts), tuple(codes), code=code, lost=lost)
+    return Outcome(seconds, ", ".join(texts), tuple(codes), code=128 - first if first < 0 else first, lost=lost)
 
 
 def overrun(seconds: float, names: Sequence[str], limit: str, logs: Mapping[str, Path]) -> Outcome:
@@ -171,7 +171,7 @@ def _code(process: subprocess.Popen[bytes]) -> int | None:
 
 def never_started(log: Path) -> str | None:
     """Return why ranks were never started, as their launcher says it in their log, perhaps with exit code 0."""
-    match = _NEVER_STARTED.search(end_of_log(log, _LAUNCHER_BYTES))
+    match = _NEVER_STARTED.search(end_of_log(log))
     return match and match[1]
 
 
@@ -222,17 +222,18 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _of_run(token: str, sessions: set[int]) -> list[int]:
     """Find the processes of a run, and add their sessions to those that are known."""
-    marks: dict[int, tuple[bool, int]] = {}
+    session_of: dict[int, int] = {}
+    marked = set()
     for process in psutil.process_iter(["environ", "status"]):
-        # No environment where it may not be read.
-        is_marked = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
         with contextlib.suppress(OSError):
             if process.info["status"] != psutil.STATUS_ZOMBIE:
-                marks[process.pid] = is_marked, os.getsid(process.pid)
+                session_of[process.pid] = os.getsid(process.pid)
+                # No environment where it may not be read.
+                if (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token:
+                    marked.add(process.pid)
     # A session whose leader lives without the token is not the run's.
-    sessions |= {session for is_marked, session in marks.values() if is_marked and marks.get(session, (True,))[0]}
-    others = {pid: mark for pid, mark in marks.items() if pid != os.getpid()}
-    return [pid for pid, (is_marked, session) in others.items() if is_marked or session in sessions]
+    sessions |= {session_of[pid] for pid in marked} - (session_of.keys() - marked)
+    return sorted(marked.union(pid for pid, session in session_of.items() if session in sessions) - {os.getpid()})
 
 
 def strays(tasks: Sequence[Task], since: float) -> list[str]:
@@ -246,7 +247,7 @@ def strays(tasks: Sequence[Task], since: float) -> list[str]:
     ]
 
 
-def end_of_log(path: Path, limit: int) -> str:
+def end_of_log(path: Path, limit: int = 65_536) -> str:
     """Return what the last ``limit`` bytes of a log say; nothing where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -257,6 +258,6 @@ def end_of_log(path: Path, limit: int) -> str:
         return ""
 
 
-def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
-    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
-    return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]
+def log_tail(path: Path, lines: int = 20) -> list[str]:
+    """Return the last non-empty lines of a log file."""
+    return [line.rstrip() for line in end_of_log(path).splitlines() if line.strip()][-lines:]

@@ -16,7 +16,7 @@ from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.read import at_present, overlaid, read_toml, tables_from, tables_in
-from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, ParticipantSection
+from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
@@ -113,18 +113,34 @@ def check_study(study: Study) -> None:
         with _under(f"runs.splits[{index}]"):
             for one in combinations[1:]:
                 one.require_split(one.split_of(split))
-    if study.chain is not None:
-        _check_chain(study, study.chain, has_versions=has_versions)
+    if study.chain is None:
+        return
+    if study.machine.kinds or has_versions:
+        raise StudyError("chain: expected participants without versions on nodes of one kind, found others")
+    if (study.chain.windows is None) == (study.chain.minutes is None):
+        raise StudyError("chain: expected one of windows and minutes, the length of a segment, found neither or both")
+    for index, pattern in enumerate(study.chain.carry, start=1):
+        parts = Path(pattern).parts
+        if not parts or parts[0] == "/" or ".." in parts or any("**" in part and part != "**" for part in parts):
+            raise StudyError(
+                f"chain.carry[{index}]: expected a pattern in the case, with ** between slashes only, found {pattern!r}"
+            )
+    if study.chain.start is not None:
+        with _under("chain.start"):
+            study.require_split(study.split_of(study.chain.start))
 
 
 def _check_case(study: Study) -> None:
     case, path = study.case_directory, study.configuration_path
     places = {f"participants[{index}]": case / p.directory for index, p in enumerate(study.participants, start=1)}
-    directories = {"case.directory": case, "case.restart": study.restart_path}
-    directories |= {f"runs.existing[{index}]": place for index, place in enumerate(study.existing_runs, start=1)}
-    directories |= {f"{key}.directory": place for key, place in places.items()}
+    directories = {
+        "case.directory": case,
+        "case.restart": study.restart_path or case,
+        **{f"runs.existing[{index}]": place for index, place in enumerate(study.existing_runs, start=1)},
+        **{f"{key}.directory": place for key, place in places.items()},
+    }
     for key, directory in directories.items():
-        if directory is not None and not directory.is_dir():
+        if not directory.is_dir():
             raise StudyError(f"{key}: no such directory: {directory}")
     if not path.is_file():
         raise StudyError(f"case.configuration: no such file: {path}")
@@ -139,17 +155,12 @@ def _check_case(study: Study) -> None:
         if not place.resolve().is_relative_to(case):
             raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {place}")
     if missing := [name for name in known if name not in study.names]:
-        raise StudyError(
-            f"participants: {', '.join(missing)} of {path.name} missing: "
-            "every participant of the coupled simulation needs its [[participants]] table"
-        )
-    sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
-    on_one_node = any(element.attributes.get("network", "lo") == "lo" for element in sockets)
-    if study.case.network is None and on_one_node and study.launcher.many_nodes:
+        raise StudyError(f"participants: expected a table for each, found none for {', '.join(missing)} of {path.name}")
+    networks = [element.attributes.get("network", "lo") for element in configuration.root.named("m2n:sockets")]
+    if study.case.network is None and "lo" in networks and study.launcher.many_nodes:
         raise StudyError(
             f"case.network: the sockets of {path.name} are on the loopback interface lo, on which ranks of different "
-            "nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo where there is one "
-            "node only"
+            "nodes never meet: name the interface of the nodes, such as ib0, or lo where there is only one"
         )
 
 
@@ -159,22 +170,21 @@ def _check_program(study: Study, key: str, program: ParticipantSection) -> None:
         raise StudyError(f"{key}.command: this key is missing")
     if not study.launcher.gives_threads and (program.layouts.threads != 1 or program.layouts.pairs):
         raise StudyError(
-            f"{key}: threads of {program.name!r} on the launcher {study.launcher.name}, which only knows ranks: use "
-            "mpiexec, srun or slurm, write {threads} or {cores} into launcher.participant of a template, or leave out "
-            "its threads"
+            f"{key}: threads on the launcher {study.launcher.name}, which only knows ranks: use mpiexec, srun or "
+            "slurm, write {threads} or {cores} into launcher.participant of a template, or leave them out"
         )
     environment = {k: v for k, v in program.environment.items() if k != VERSION_VARIABLE or not program.version}
     _check_variables(environment, f"{key}.environment")
     if "OMP_NUM_THREADS" in environment and program.name in study.layouts:
         raise StudyError(f"{key}.environment.OMP_NUM_THREADS: the participant's threads set it; leave it out")
-    commands = {f"command.{ranks}": command for ranks, command in program.commands().items()}
-    if isinstance(program.command, str):
-        commands = {"command": program.command}
-    for what, listed in (("prepare", program.prepare), ("collect", program.collect)):
-        commands |= {f"{what}[{number}]": command for number, command in enumerate(listed, start=1)}
+    texts = {f"environment.{name}": text for name, text in environment.items()}
+    one, several = isinstance(program.command, str), program.commands()
+    commands = {"command" if one else f"command.{ranks}": command for ranks, command in several.items()}
+    commands |= {f"prepare[{number}]": command for number, command in enumerate(program.prepare, start=1)}
+    commands |= {f"collect[{number}]": command for number, command in enumerate(program.collect, start=1)}
     directory = study.case_directory / program.directory
     values = task_of(study, program, study.bounds[program.name][0]).values
-    for name, text in (commands | {f"environment.{name}": value for name, value in environment.items()}).items():
+    for name, text in (commands | texts).items():
         with _under(f"{key}.{name}"):
             check_placeholders(text, PLACEHOLDERS)
             if name in commands:
@@ -191,26 +201,8 @@ def _check_variables(environment: Mapping[str, str], key: str) -> None:
 
 def _check_options(study: Study, key: str, options: Sequence[str]) -> None:
     """Refuse options of a batch system where no job is made of them; steps of an allocation may ask for its GPUs."""
-    name = study.launcher.name
-    wrong = [option for option in options if not (name == "srun" and option.startswith(GPU_OPTIONS))]
-    if wrong and not hasattr(study.launcher, "options"):
+    if (name := study.launcher.name) == "srun":
+        options = [option for option in options if not option.startswith(GPU_OPTIONS)]
+    if options and not hasattr(study.launcher, "options"):
         some = "options for GPUs alone" if name == "srun" else "no options of a batch system"
-        raise StudyError(f"{key}.options: expected {some} on the launcher {name}, found {wrong[0]!r}: use slurm")
-
-
-def _check_chain(study: Study, chain: ChainSection, *, has_versions: bool) -> None:
-    if study.machine.kinds or has_versions:
-        raise StudyError("chain: expected participants without versions on nodes of one kind, found others")
-    if (chain.windows is None) == (chain.minutes is None):
-        count = "neither" if chain.windows is None else "both"
-        raise StudyError(f"chain: expected either windows or minutes, the length of a segment, found {count}")
-    for index, pattern in enumerate(chain.carry, start=1):
-        parts = Path(pattern).parts
-        if not parts or parts[0] == "/" or ".." in parts or any("**" in part and part != "**" for part in parts):
-            raise StudyError(
-                f"chain.carry[{index}]: expected a pattern relative to the case, with ** between slashes only, found "
-                f"{pattern!r}"
-            )
-    if chain.start is not None:
-        with _under("chain.start"):
-            study.require_split(study.split_of(chain.start))
+        raise StudyError(f"{key}.options: expected {some} on the launcher {name}, found {options[0]!r}: use slurm")

@@ -19,7 +19,7 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, unmeasured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, prepare_in, tasks_of
+from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, entries_of, prepare_in, tasks_of
 from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
@@ -90,12 +90,11 @@ class CampaignRuns:
         """Describe the next run, which nothing knows of yet."""
         number = max((run.number for run in self.state.runs), default=0) + 1
         split, versions = dict(proposal.split), dict(proposal.versions)
-        layouts = self._layouts(split)
-        names = (f"{file_name(name)}{versions.get(name, '')}{layout.name}" for name, layout in layouts.items())
+        names = (f"{file_name(n)}{versions.get(n, '')}{layout.name}" for n, layout in self._layouts(split).items())
         name = f"{number:03d}-{'-'.join(names)}"[:120]
         token, started = secrets.token_hex(8), datetime.now(timezone.utc).isoformat(timespec="seconds")
-        place, reason = f"runs/{name}", proposal.reason
-        return RunRecord(number, name, split, place, token, started, reason, segment=segment, versions=versions)
+        words = proposal.reason
+        return RunRecord(number, name, split, f"runs/{name}", token, started, words, segment=segment, versions=versions)
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
@@ -104,30 +103,27 @@ class CampaignRuns:
             record.job = job
             self.state.save()
 
-        if not self.make(record):
-            return
-        outcome = None
-        with self._attempted(record):
-            outcome = self.launcher.run(self.plan(record), note)
-        if outcome is not None:
-            self.conclude(record, outcome)
+        if self.make(record):
+            with self._attempted(record):
+                outcome = self.launcher.run(self.plan(record), note)
+            if record.error is None:
+                self.conclude(record, outcome)
 
     def make(self, record: RunRecord) -> bool:
         """Make a run's directory; False where that failed, which is then recorded as the run's end."""
-        plan, is_made = self.plan(record), False
+        plan = self.plan(record)
         with self._attempted(record):
             self.launcher.check(plan.tasks)
             self._prepare(plan, record)
-            is_made = True
-        return is_made
+        return record.error is None
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
         run_directory = self.directory / record.directory
         record.seconds = round(outcome.seconds, 3)
-        record.error = error = self._problem(record, outcome)
+        record.error = self._problem(record, outcome)
         record.outcome = "finished"
-        if error is not None:
+        if record.error is not None:
             record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
             _set_aside(run_directory)
             if not outcome.lost:
@@ -162,28 +158,24 @@ class CampaignRuns:
 
     def set_aside(self, record: RunRecord) -> None:
         """Take a run for interrupted: what it recorded is no measurement."""
-        record.outcome = "interrupted"
-        record.error = "the campaign was interrupted during this run"
+        record.outcome, record.error = "interrupted", "the campaign was interrupted during this run"
         _set_aside(self.directory / record.directory)
 
     def plan(self, record: RunRecord) -> RunPlan:
         """Return what the launcher is given of a run."""
         run, study = self.directory / record.directory, self.study.chosen(record.versions)
         tasks = tasks_of(study, record.split, run / "case", run, self._place(record))
-        variables = self._variables(record, run)
-        return RunPlan(record.name, run, tasks, record.token, variables, self.study.runs.time_limit_seconds)
-
-    def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:
         # A command's own scripts shall find this Python and its mpiexec under their plain names.
         beside = str(Path(sys.executable).parent)
-        variables = {"PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")]))}
-        if "OMP_NUM_THREADS" not in os.environ:
+        variables = {
+            "PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")])),
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
-            variables["OMP_NUM_THREADS"] = "1"
-        variables |= self.study.case.environment
-        variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
-        variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
-        return variables
+            **({} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}),
+            **self.study.case.environment,
+            "PRECICE_LB_DIR": str(run / "stores"),
+            "PRECICE_LB_METADATA": json.dumps(self._metadata(record)),
+        }
+        return RunPlan(record.name, run, tasks, record.token, variables, self.study.runs.time_limit_seconds)
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
         return {
@@ -196,9 +188,13 @@ class CampaignRuns:
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
         """Copy the case, add what the run takes over, prepare all of that, and patch the configuration."""
-        study, case = self.study.chosen(record.versions), plan.directory / "case"
+        study, case, link = self.study.chosen(record.versions), plan.directory / "case", self.study.case.link
+        source, restart = study.case_directory, study.restart_path
         plan.directory.mkdir(parents=True)
-        copy_of_case(study, case, self.directory)
+        # The campaign's own directory may lie in the case, as others' may.
+        copy_tree(source, case, entries_of(source, link=link, without=self.directory, left_out=LEFT_OUT))
+        if restart is not None:
+            copy_tree(restart, case, entries_of(restart, link=link))
         self._take_over(case)
         for participant, task in zip(study.participants, plan.tasks, strict=True):
             with blaming(record, participant.name):

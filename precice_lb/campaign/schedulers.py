@@ -161,11 +161,13 @@ class Exits:
         logs = {task.participant: task.log for task in plan.tasks}
         if self.stopped is not None and _TIME_LIMIT in self.stopped:
             return overrun(self.seconds, [*logs], "job's time limit", {})
-        # A shell tells of a signal as 128 and its number.
-        codes = {name: 128 - code if code > 128 else code for name, code in self.codes.items() if code}
         if self.stopped is not None:
             return Outcome(self.seconds, "the job was cancelled, or lost its node", lost=True)
-        return failure(self.seconds, dict([*codes.items()][:1]), logs) if codes else Outcome(self.seconds)
+        for name, code in self.codes.items():
+            if code:
+                # A shell tells of a signal as 128 and its number.
+                return failure(self.seconds, {name: 128 - code if code > 128 else code}, logs)
+        return Outcome(self.seconds)
 
 
 def read_exits(path: Path) -> Exits:
@@ -197,15 +199,14 @@ def follow(
     ``note`` is called with the job's number as soon as there is one, ``warn`` with what to tell where it will never
     start, and why.
     """
-    logs = {task.participant: task.log for task in plan.tasks}
     pause = _FIRST_PAUSE_SECONDS
     asked = heard = time.monotonic() - pause
     began: float | None = None
     number: str | None = None
     while True:
         exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
-        for log in logs.values():
-            hollow(log, LOG_PART)
+        for task in plan.tasks:
+            hollow(task.log, LOG_PART)
         if number is None and (number := scheduler.number(job)) is not None:
             note(number)
         if exits.ended:
@@ -213,37 +214,38 @@ def follow(
         if now - asked >= pause:
             asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
             answer = scheduler.poll(job)
-            heard = heard if answer is None else now
-            if now - heard > _SILENCE_SECONDS:
-                text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
-                return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
-            if answer is not None and scheduler.live.isdisjoint(answer):
-                return outcome_of(scheduler, plan, job, answer)
-            if answer is not None and (why := scheduler.stuck) is not None:
-                remedy = "change the options of the job, or ask the site"
-                warn(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
+            if answer is None:
+                if now - heard > _SILENCE_SECONDS:
+                    text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+                    return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
+            else:
+                heard = now
+                if scheduler.live.isdisjoint(answer):
+                    return outcome_of(scheduler, plan, job, answer)
+                if (why := scheduler.stuck) is not None:
+                    remedy = "change the options of the job, or ask the site"
+                    warn(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
         if exits.begun:
             began = began or now
             if now - began > plan.time_limit_seconds:
-                running = [name for name in logs if name not in exits.codes]
+                logs = {task.participant: task.log for task in plan.tasks}
                 limit = f"time limit of {plan.time_limit_seconds:g} s{_cancelled(scheduler, plan, job)}"
-                return overrun(now - began, running, limit, logs)
+                return overrun(now - began, [name for name in logs if name not in exits.codes], limit, logs)
         time.sleep(_FILE_POLL_SECONDS)
 
 
 def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     """Cancel a job; return what to add to its error where that is not possible."""
+    if not scheduler.cancels:
+        return ""
+    error = f"expected the job's number in what submit printed ({plan.directory / JOB_LOG}), found none or several"
     try:
-        if scheduler.cancels:
-            if (number := scheduler.number(job)) is None:
-                log = plan.directory / JOB_LOG
-                raise CalibrationError(
-                    f"expected the job's number in what its submission printed ({log}), found none or several"
-                )
+        if (number := scheduler.number(job)) is not None:
             scheduler.cancel(number)
-    except CalibrationError as error:
-        return f"; it was not cancelled, do so by hand: {error}"
-    return ""
+            return ""
+    except CalibrationError as problem:
+        error = str(problem)
+    return f"; it was not cancelled, do so by hand: {error}"
 
 
 def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str] | None) -> Outcome:
@@ -256,7 +258,7 @@ def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[s
     while True:
         exits = read_exits(plan.directory / EXIT_FILE)
         is_known = states is not None and scheduler.live.isdisjoint(states)
-        is_slow = bool(exits.ended) and scheduler.resumes and any(exits.codes.values())
+        is_slow = exits.ended and scheduler.resumes and any(exits.codes.values())
         limit = _COMPLETING_SECONDS if is_slow else _SETTLE_SECONDS
         if (exits.ended and is_known) or time.monotonic() > began + limit:
             break
@@ -268,8 +270,8 @@ def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[s
         return exits.outcome(plan)
     lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
     blame = () if lost else tuple(task.participant for task in plan.tasks)
-    how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
-    return Outcome(exits.seconds, f"job {job} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
+    how = f"as {', '.join(bad)}" if bad else "before its script did"
+    return Outcome(exits.seconds, f"job {job} ended {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
 
 
 # Slurm's reason for a job that it ends at its time limit.

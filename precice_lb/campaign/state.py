@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import socket
@@ -42,7 +41,10 @@ class Document(NamedTuple):
 
 
 def read_json(
-    path: Path, kind: type[Read], document: Document, upgrade: Callable[[dict[str, Any]], None] = lambda raw: None
+    path: Path,
+    kind: type[Read],
+    document: Document,
+    upgrade: Callable[[dict[str, Any], Path], None] = lambda raw, path: None,
 ) -> Read | None:
     """Read what `write_json` wrote, with what earlier versions wrote upgraded; None where there is no file."""
     try:
@@ -53,13 +55,11 @@ def read_json(
         raise CalibrationError(f"{path}: expected the {document.what}, but it cannot be read: {error}") from error
     if not isinstance(raw, dict) or raw.get("format") != document.format:
         raise CalibrationError(f'{path}: expected "format": "{document.format}"; this is not the {document.what}')
-    if raw.get("format_version") != document.version:
-        raise CalibrationError(
-            f"{path}: format version {raw.get('format_version')} is not known, only {document.version}: "
-            "use the version of precice_lb that wrote it, or another directory"
-        )
+    if (version := raw.get("format_version")) != document.version:
+        remedy = "use the version of precice_lb that wrote it, or another directory"
+        raise CalibrationError(f"{path}: expected format version {document.version}, found {version}: {remedy}")
     try:
-        upgrade(raw)
+        upgrade(raw, path)
         return TypeAdapter(kind).validate_python(raw)
     except (AttributeError, KeyError, TypeError, StudyError, ValidationError) as error:
         why = explain(error, raw, kind) if isinstance(error, ValidationError) else f"settings: {error!r}"
@@ -157,32 +157,26 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
-# Where settings of campaigns that do not keep their study's tables stand in these.
-_SETTINGS = {
-    "total_ranks": "budget.ranks", "machine": "machine", "parameters": "parameter", "recommend": "recommend",
-    "learner": "recommend.learner", "existing": "runs.existing", "target_regret": "runs.target_regret",
-    "minimum_ranks": "participants.*.minimum_ranks", "maximum_ranks": "participants.*.maximum_ranks",
-    "layouts": "participants.*.layouts",
-}  # fmt: skip
-
-
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
-    tables: dict[str, Any] = {}
-    for key, place in _SETTINGS.items():
-        table, _, name = place.partition(".")
-        value = settings.get(key)
-        if name.startswith("*."):
-            for participant, entry in (value or {}).items():
-                tables.setdefault(table, {}).setdefault(participant, {})[name[2:]] = entry
-        elif value is not None:
-            values = {name: value} if name else value
-            tables.setdefault(table, {}).update({k: v for k, v in values.items() if v is not None})
-    for bounds in tables.get("participants", {}).values():
+    participants: dict[str, dict[str, Any]] = {}
+    for key in ("minimum_ranks", "maximum_ranks", "layouts"):
+        for name, value in (settings.get(key) or {}).items():
+            participants.setdefault(name, {})[key] = value
+    for bounds in participants.values():
         if layouts := bounds.pop("layouts", None):
             pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
             bounds |= {"pairs": pairs} if pairs else {key: layouts[key] or "free" for key in ("ranks", "threads")}
-    return tables
+    recommend = settings.get("recommend") or {}
+    tables = {
+        "budget": {"ranks": settings.get("total_ranks")},
+        "machine": settings.get("machine") or {},
+        "parameter": settings.get("parameters") or {},
+        "recommend": recommend | {"learner": settings.get("learner") or recommend.get("learner")},
+        "runs": {key: settings.get(key) for key in ("existing", "target_regret")},
+        "participants": participants,
+    }
+    return {key: {k: v for k, v in table.items() if v is not None} for key, table in tables.items() if table}
 
 
 def _at_present(raw: dict[str, Any], path: Path) -> None:
@@ -227,12 +221,13 @@ class CampaignResult:
             Where the campaign lives.
         """
         path = directory / STATE_FILE
-        state = read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))
-        return state and dataclasses.replace(state, directory=directory)
+        if (state := read_json(path, cls, CAMPAIGN, _at_present)) is not None:
+            state.directory = directory
+        return state
 
     def save(self) -> None:
         """Replace ``campaign.json`` in one step."""
-        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked", "directory"})}
+        content = TypeAdapter(CampaignResult).dump_python(self, exclude={"asked", "directory"})
         if self.asked is not None:
             content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
         write_json(self.directory / STATE_FILE, content, CAMPAIGN)
@@ -245,11 +240,10 @@ class CampaignResult:
         files : dict of str to str
             SHA-256 by path.
         """
-        old = files if self.files is None else self.files
         # Earlier versions also noted size and time, in front.
-        before, now = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (old, files))
+        before = {name: text.rpartition(" ")[2] for name, text in (files if self.files is None else self.files).items()}
         self.files = files
-        return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+        return sorted({name for name, _ in before.items() ^ files.items()})
 
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
@@ -270,18 +264,18 @@ class CampaignResult:
         CalibrationError
             Its runs are of another study, or of other files.
         """
-        if identity_hash(identity) == identity_hash(self.study) and not files:
+        changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
+        if not changed and not files:
             return
-        going_on = any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs)
-        if self.finished or going_on:
-            changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
-            what = "study" if changed else "case"
+        if self.finished or any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs):
             raise CalibrationError(
-                f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+                f"{self.directory}: holds a campaign of another {'study' if changed else 'case'} "
+                f"({first_of([*changed, *files])} changed): "
                 "undo that, choose another directory, or move this one away to measure again"
             )
         for run in self.runs:
-            run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+            if run.outcome in FAILURES:
+                run.outcome = "outdated"
         self.study = identity
 
     @property
@@ -322,11 +316,10 @@ class CampaignResult:
         needed, count = min(LEAST_SPLITS, wanted), len(_splits_of(run.split for run in self.finished))
         if count >= needed or count + len(measured_runs(self.existing)[0]) >= needed:
             return
-        failed = self.failed_splits
-        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        why = [f"; {failed.runs[0]} failed: {' | '.join(failed.reasons)}" for failed in self.failed_splits[:1]]
         raise TooFewRunsError(
             f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
-            f"{plural(count, 'split')} whose runs ended well{why}"
+            f"{plural(count, 'split')} whose runs ended well{''.join(why)}"
         )
 
     def measurements(self, warmup: int | None = None) -> Measurements:
@@ -368,17 +361,9 @@ class CampaignResult:
         return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
-_STATE = TypeAdapter(CampaignResult)
-
-
 def core_hours_of(records: Sequence[RunRecord]) -> float:
     """Return core-hours (a split counts cores) of all runs, those that failed included."""
     return sum(record.seconds * sum(record.split.values()) for record in records) / 3600
-
-
-def identity_hash(identity: dict[str, Any]) -> str:
-    """Return the SHA-256 of a study's identity."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 @contextlib.contextmanager
@@ -465,10 +450,8 @@ def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
     says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
     many ended well. Otherwise the failure is that of the combination.
     """
-    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
-    return tuple(failed for group in groups.values() for failed in _failed_splits(group))
+    groups = {frozenset(record.versions.items()): record.versions for record in records}.values()
+    return tuple(f for group in groups for f in _failed_splits([run for run in records if run.versions == group]))
 
 
 def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
@@ -485,12 +468,9 @@ def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
         if len(silent) < len(theirs) or (innocent and len(_splits_of(silent)) > 1):
             yield _failed({name: ranks}, theirs)
             explained += theirs
-    combinations: dict[frozenset[tuple[str, int]], list[RunRecord]] = {}
-    for run in failures:
-        if run not in explained:
-            combinations.setdefault(frozenset(run.split.items()), []).append(run)
-    for runs in combinations.values():
-        yield _failed(runs[0].split, runs)
+    left = [run for run in failures if run not in explained]
+    for split in {frozenset(run.split.items()): run.split for run in left}.values():
+        yield _failed(split, [run for run in left if run.split == split])
 
 
 def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, int]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -40,9 +39,7 @@ class Study(Case):
     def budget(self) -> int:
         """Ranks of the largest run, or cores where participants have threads."""
         if self.total is None:
-            raise StudyError(
-                "machine: expected what there is as ranks, cores or nodes of cores_per_node, found nothing"
-            )
+            raise StudyError("machine: expected ranks, cores, or nodes of cores_per_node, found none of them")
         return self.total
 
     @property
@@ -109,9 +106,10 @@ class Study(Case):
     @cached_property
     def accepted_ranks(self) -> dict[str, AcceptedRanks]:
         """With how many ranks preCICE starts whom; a configuration that cannot be read is refused elsewhere."""
-        accepted = {}
-        with contextlib.suppress(ConfigurationError):
+        try:
             accepted = accepted_ranks(read_configuration(self.configuration_path))
+        except ConfigurationError:
+            return {}
         return {name: bounds for name, bounds in accepted.items() if name in self.names}
 
     @property
@@ -134,19 +132,22 @@ class Study(Case):
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
         """Smallest and largest number of ranks of each participant, cores where it has threads."""
-        return {name: (int(row.counts[0]), int(row.counts[-1])) for name, (row,) in self.limits.rows.items()}
+        return {name: (counts[0], counts[-1]) for name, counts in self._counts.items()}
 
     @property
     def allow(self) -> dict[str, list[int]]:
         """The only counts within the bounds, of those for whom not all of them are possible."""
-        rows = {name: row.counts.tolist() for name, (row,) in self.limits.rows.items()}
-        return {name: counts for name, counts in rows.items() if len(counts) <= counts[-1] - counts[0]}
+        return {name: counts for name, counts in self._counts.items() if len(counts) <= counts[-1] - counts[0]}
+
+    @property
+    def _counts(self) -> dict[str, list[int]]:
+        return {name: row.counts.tolist() for name, (row,) in self.limits.rows.items()}
 
     @property
     def has_one_split(self) -> bool:
         """Whether nobody may have another number of ranks, so that one run of each combination is enough."""
-        every = (counts for one in map(self.chosen, self.combinations) for counts in one.limits.counts.values())
-        return self.runs.splits is None and all(len(counts) == 1 for counts in every)
+        studies = map(self.chosen, self.combinations)
+        return self.runs.splits is None and all(one.limits.lowest == one.limits.highest for one in studies)
 
     @property
     def splits(self) -> tuple[dict[str, int], ...] | None:
@@ -171,13 +172,11 @@ class Study(Case):
             layouts = self.layouts.get(name, Layouts())
             try:
                 wanted = layout_from(value) if isinstance(value, str) else layouts.of(value)
-                possible = layouts.of(wanted.cores)
+                if (possible := layouts.of(wanted.cores)) != wanted:
+                    cores = plural(wanted.cores, "core")
+                    raise ValueError(f"expected {possible.words} on {cores}, found {wanted.words}")
             except (InfeasibleError, ValueError) as error:
                 raise StudyError(f"{name}: {error}") from error
-            if possible != wanted:
-                raise StudyError(
-                    f"{name}: expected {possible.words} on {plural(wanted.cores, 'core')}, found {wanted.words}"
-                )
             counts[name] = wanted.cores
         return counts
 
@@ -196,18 +195,18 @@ class Study(Case):
         """
         if unknown := [name for name in split if name not in self.names]:
             raise StudyError(f"unknown participant {unknown[0]!r}{choices(unknown[0], list(self.names))}")
-        for name, (row,) in self.limits.rows.items():
+        for name, counts in self._counts.items():
             if name not in split:
                 raise StudyError(f"no ranks for participant {name!r}; name each once")
-            if (count := split[name]) in row.counts:
+            if (count := split[name]) in counts:
                 continue
             accepted = self.accepted_ranks.get(name, AcceptedRanks())
             if self.layouts.get(name, Layouts()).allowed(count, count) and (
                 why := accepted.problem(name, self.layout(name, count).ranks)
             ):
                 raise StudyError(why)
-            some = f" ({first_of([*map(str, self.allow[name])])})" if name in self.allow else ""
-            bounds = f"{span(*self.bounds[name], 'core' if name in self.layouts else 'rank')}{some}"
+            some = f" ({first_of([*map(str, counts)])})" if name in self.allow else ""
+            bounds = f"{span(counts[0], counts[-1], 'core' if name in self.layouts else 'rank')}{some}"
             remedy = f"change the split, or the bounds of {name!r}, or the budget"
             raise StudyError(f"expected {bounds} for {name!r}, found {count}; {remedy}")
         if (total := first_cores(split, self.machine.shared)[1]) > self.budget:
@@ -259,12 +258,11 @@ class Study(Case):
             raise StudyError(f"expected each participant once, found {', '.join(split)}")
         for p in self.participants:
             if p.versions and p.name in counts and p.name not in versions:
-                names = [version.name for version in p.versions]
-                if len(names) > 1:
-                    example = f"{p.name}:{names[0]}={counts[p.name]}"
-                    expected = f"a version of {p.name!r}, one of {', '.join(names)}"
-                    raise StudyError(f"expected {expected}, found none: write {example}")
-                versions[p.name] = names[0]
+                first, *others = [version.name for version in p.versions]
+                if others:
+                    expected = f"a version of {p.name!r}, one of {', '.join([first, *others])}"
+                    raise StudyError(f"expected {expected}, found none: write {p.name}:{first}={counts[p.name]}")
+                versions[p.name] = first
         one = self.chosen(versions)
         return one, one.split_of(counts)
 

@@ -27,7 +27,7 @@ from precice_lb.models.base import USUAL_NOISE
 from precice_lb.recommend import Recommendation
 from precice_lb.recommend.limits import node_ranks
 from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
-from precice_lb.split.problem import Curve, fitting, problems_of, ranks_of
+from precice_lb.split.problem import fitting, problems_of, ranks_of
 from precice_lb.split.solve import Solver
 
 Array = NDArray[np.float64]
@@ -58,8 +58,6 @@ class NextRun(NamedTuple):
     # Expected regret that measuring it saves, and the one of the recommended split after it.
     saved: float
     regret: float
-    # What a window of it costs.
-    core_seconds: float
 
 
 class PosteriorSplits:
@@ -73,10 +71,8 @@ class PosteriorSplits:
         self._seed = result.expected.seed
         # Relative standard deviation of the seconds that a run would tell.
         self.noise = {n: _noise(result, n, None if within is None else within[n]) for n in self.names}
-        self._measured = {
-            name: set(result.measurements.frames[name].cores[result.measured_here(name)].tolist())
-            for name in self.names
-        }
+        frames = result.measurements.frames
+        self._measured = [set(frames[n].cores[result.measured_here(n)].tolist()) for n in self.names]
         chosen = self.expected.counts([result.split])
         #: Splits that come into question, shape (k, participants).
         self.splits = np.unique(np.vstack([chosen, _in_question(result)]), axis=0)
@@ -102,23 +98,23 @@ class PosteriorSplits:
         """
         rows = self.candidates()
         saved = self.saved(rows)
+        # In core-seconds of a window.
         cost = np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1))
-        regret = np.maximum(self.expected_regret - np.maximum(saved, 0.0), 0.0)
         order = np.argsort(-saved / cost if saved.max() > 0 else cost, kind="stable")
-        columns = (values[order].tolist() for values in (self.splits[rows], saved, regret, cost))
+        splits = (dict(zip(self.names, split, strict=True)) for split in self.splits[rows[order]].tolist())
+        now = self.expected_regret
         return [
-            NextRun(dict(zip(self.names, split, strict=True)), *values) for split, *values in zip(*columns, strict=True)
+            NextRun(split, s, max(now - max(s, 0.0), 0.0))
+            for split, s in zip(splits, saved[order].tolist(), strict=True)
         ]
 
     def enough(self, target: float) -> str:
         """Say why another run is not worth it; empty where it is."""
-        now, stable = self.expected_regret, STABLE_PART * target
-        if now <= target:
-            return f"the expected regret of {100 * now:.2f} % is below {100 * target:.2g} %"
-        if max(run.saved for run in self.runs) >= stable:
-            return ""
-        lower = f"another run is expected to lower the regret of {100 * now:.2f} % by less than {100 * stable:.2g} %"
-        return f"the answer is stable: {lower}"
+        now, stable = 100 * self.expected_regret, STABLE_PART * target
+        if now <= 100 * target:
+            return f"the expected regret of {now:.2f} % is below {100 * target:.2g} %"
+        lower = f"another run is expected to lower the regret of {now:.2f} % by less than {100 * stable:.2g} %"
+        return f"the answer is stable: {lower}" if max(run.saved for run in self.runs) < stable else ""
 
     def candidates(self) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range.
@@ -134,11 +130,10 @@ class PosteriorSplits:
             unlike = np.ptp(np.log(self.splits / self.splits[self.recommended]), axis=1)
             order = np.lexsort((unlike, octaves))
             chosen = np.union1d(chosen, order[np.unique(octaves[order], return_index=True)[1]])
-        new = np.ones(len(chosen), dtype=np.bool_)
-        for name, ranks in zip(self.names, self.splits[chosen].T, strict=True):
-            if len(self._measured[name]) < DIFFERENT:
-                new &= ~np.isin(ranks, list(self._measured[name]))
-        return np.asarray(chosen[new] if new.any() else chosen)
+        counts = zip(self._measured, self.splits[chosen].T, strict=True)
+        old = [np.isin(ranks, list(known)) for known, ranks in counts if len(known) < DIFFERENT]
+        new = chosen[~np.any(old, axis=0)] if old else chosen
+        return np.asarray(new if len(new) else chosen)
 
     def saved(self, rows: Integers) -> Array:
         """Give the expected regret that one more run at each of some splits would save, shape (rows,)."""
@@ -188,16 +183,13 @@ def _in_question(result: Recommendation) -> Integers:
         result.expected.schedule, constraints=dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
     # More ranks than are fastest for any of the curves are of no use.
-    candidates = [
-        Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
-        for o in problem.options.values()
-    ]
+    candidates = [o.take(slice(int(o.seconds.argmin(axis=1).max()) + 1)) for o in problem.options.values()]
 
     def below(counts: Any) -> Integers:
         """Find the indices of the most ranks that are not above some, shape (splits, participants)."""
         columns = zip(candidates, np.asarray(counts).T, strict=True)
-        indices = (np.searchsorted(c.ranks, counts, "right") - 1 for c, counts in columns)
-        return np.stack([np.maximum(column, 0) for column in indices], axis=1)
+        indices = [np.searchsorted(c.ranks, counts, "right") - 1 for c, counts in columns]
+        return np.asarray(np.maximum(np.stack(indices, axis=1), 0))
 
     def ranks_at(indices: Integers) -> Integers:
         return np.stack([c.ranks[column] for c, column in zip(candidates, indices.T, strict=True)], axis=1)
@@ -208,17 +200,17 @@ def _in_question(result: Recommendation) -> Integers:
         solver = Solver(problem, quick=True)
         samples = map(problem.curves, range(problem.samples))
         likely += [np.array(ranks_of(curves, solver.bounded(curves))) for curves in samples]
-    # The number of one participant changes.
-    lines = [below(likely)]
-    for column, curve in enumerate(candidates):
-        steps = _steps(curve, len(names))
+    # The number of one participant changes: all there are, or of many, and with more participants, in geometric steps.
+    lines, most = [below(likely)], ALL_COUNTS if len(names) <= 2 else 2 * ALL_COUNTS // len(names) ** 2
+    for column, size in enumerate(len(curve.ranks) for curve in candidates):
+        steps = np.arange(size) if size <= most else np.unique(np.geomspace(1, size, most).astype(np.int64)) - 1
         lines.append(np.tile(lines[0][0], (len(steps), 1)))
         lines[-1][:, column] = steps
     tried = []
-    nodes = [node_ranks(result.measurements, name, limits) for name in names]
-    if any(nodes):
+    nodes = [int(node_ranks(result.measurements, name, limits) or 1) for name in names]
+    if max(nodes) > 1:
         counts = ranks_at(np.vstack(lines))
-        tried.append(below(counts - counts % [int(ranks or 1) for ranks in nodes]))
+        tried.append(below(counts - counts % nodes))
     if len(names) > 2:
         # Nor do the lines lead to all of them having fewer: the proportion of the recommended one, by halves.
         lines.append(below(np.outer(2.0 ** -np.arange(1 + np.log2(here.max())), here)))
@@ -229,12 +221,6 @@ def _in_question(result: Recommendation) -> Integers:
 
 def _some(curve: Curves, step: int, ranks: Integers) -> Array:
     return curve(ranks)[::step]
-
-
-def _steps(curve: Curve, participants: int) -> Integers:
-    """Give all indices of a curve, or of a long one, and with more than two participants, those in geometric steps."""
-    size, count = len(curve.ranks), ALL_COUNTS if participants <= 2 else 2 * ALL_COUNTS // participants**2
-    return np.arange(size) if size <= count else np.unique(np.geomspace(1, size, count).astype(np.int64)) - 1
 
 
 def _evenly(values: NDArray[Any], count: int) -> Integers:
@@ -249,11 +235,9 @@ class Prospects(NamedTuple):
     # draws no curves.
     regret: float
     # Those that save most per core-second, best first; none where calibration would stop.
-    runs: tuple[NextRun, ...]
-    # Below this expected regret calibration stops.
-    target_regret: float
+    runs: tuple[NextRun, ...] = ()
     # Whether calibration would go on.
-    is_worth_it: bool
+    is_worth_it: bool = False
 
 
 def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
@@ -262,8 +246,9 @@ def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> P
     The curves are those that the recommendation was decided on.
     """
     if not result.expected.is_uncertain:
-        return Prospects(math.nan, (), target_regret, False)
+        return Prospects(math.nan)
     posterior = PosteriorSplits(result)
-    goes_on = not posterior.enough(target_regret)
-    runs = [run for run in posterior.runs if run.saved > 0] if goes_on else []
-    return Prospects(posterior.expected_regret, tuple(runs[:LISTED]), target_regret, goes_on)
+    if posterior.enough(target_regret):
+        return Prospects(posterior.expected_regret)
+    runs = [run for run in posterior.runs if run.saved > 0]
+    return Prospects(posterior.expected_regret, tuple(runs[:LISTED]), True)

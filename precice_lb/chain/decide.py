@@ -100,8 +100,7 @@ def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
     except InfeasibleError as error:
         raise InfeasibleError(
-            f"expected a split within bounds and {plural(limits.budget, 'rank')} that did not fail, found none: "
-            f"{plural(len(question.failed), 'split')} failed; allow other ranks"
+            "expected a split within bounds and budget that did not fail, found none; allow other ranks"
         ) from error
 
 
@@ -143,15 +142,15 @@ class _Choice:
         means, saved = self.windows.mean(axis=0), (self.stays[:, None] - self.windows) * self.left - self.border
         saving, probability = saved.mean(axis=0), (saved > 0).mean(axis=0)
         splits = [dict(zip(self.names, ranks, strict=True)) for ranks in self.posterior.splits.tolist()]
-        # Splits that were measured to be slower are not tried again, but where the present one has to be left.
-        now, never = self.measured.get(tuple(present.values())), (math.nan, math.nan)
-        slower = [now is not None and self.measured.get(tuple(split.values()), never)[0] >= now[0] for split in splits]
-        possible = np.array(
-            [
-                split != present and bool(problem or not is_slower) and not question.problem(split)
-                for split, is_slower in zip(splits, slower, strict=True)
-            ]
-        )
+        now = self.measured.get(tuple(present.values()))
+
+        def is_possible(split: Split) -> bool:
+            """Not tried again what was measured to be slower, but where the present split has to be left."""
+            known = self.measured.get(tuple(split.values()))
+            is_slower = now is not None and known is not None and known[0] >= now[0]
+            return split != present and bool(problem or not is_slower) and not question.problem(split)
+
+        possible = np.array([is_possible(split) for split in splits])
 
         def best(values: Array, among: NDArray[np.bool_]) -> int | None:
             places = np.flatnonzero(among)
@@ -172,13 +171,13 @@ class _Choice:
             gain = self._gain(splits[teaches], means[teaches], self.expected, learning[teaches])
             return Decision(splits[teaches], "learn", f"learn at {gain} with what it teaches")
         nearest = best(saving, possible) if move is None else move
+        stay = f"stay at {question.text(present)}: "
         if nearest is None:
-            why = f"stay at {question.text(present)}: no other split comes into question"
-            return Decision(present, "stay", why)
+            return Decision(present, "stay", f"{stay}no other split comes into question")
         gain = self._gain(splits[nearest], means[nearest], self.expected, saving[nearest])
         gain += f" with {100 * probability[nearest]:.0f} %"
         if move is None:
-            return Decision(present, "stay", f"stay at {question.text(present)}: {gain}, too little")
+            return Decision(present, "stay", f"{stay}{gain}, too little")
         return Decision(splits[move], "move", f"move to {gain}")
 
     def _learning(self, means: Array) -> Array:

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.campaign.campaign import Event, Report, logged, opened, print_event
-from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.design_study import schedule_of
+from precice_lb.campaign.design import Proposal, coupling_of, existing_runs
 from precice_lb.campaign.launchers import Launcher
-from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits, measured_runs
+from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits
 from precice_lb.campaign.study import Study
 from precice_lb.case import Configuration
 from precice_lb.chain.decide import DecisionProblem, decide
 from precice_lb.chain.document import ChainDocument, Decision, Segment
 from precice_lb.chain.segments import ChainWindows, SegmentRuns, earlier_samples, note_of, segment_of
-from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
+from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
@@ -180,7 +179,7 @@ class Chain:
         study = self.study
         iterations = pooled_iterations(self._all_runs())
         return DecisionProblem(
-            schedule=schedule_of(study, iterations),
+            schedule=coupling_of(study, iterations),
             limits=study.limits,
             windows_left=self.windows.total - self.windows_done,
             segment_windows=self.windows.of_next(segments),
@@ -195,13 +194,7 @@ class Chain:
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
-        # Those on smaller meshes say nothing of this case.
-        runs, _ = measured_runs(self.study.existing_runs)
-        return [run for run in runs if all(map(self._is_of_case, run.participants.values()))]
-
-    def _is_of_case(self, part: ParticipantRun) -> bool:
-        stated = part.metadata.get("parameters") or {}
-        return all(stated.get(name, value) == value for name, value in self.study.case.parameter.items())
+        return existing_runs(self.study)
 
     def _all_runs(self) -> list[CoupledRun]:
         return [*self._existing, *(self.read(record) for record in self.state.finished)]

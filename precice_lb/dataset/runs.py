@@ -146,7 +146,7 @@ def _coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> Coupled
     try:
         period = period_of(parse_configuration(configuration))
         windows = {name: count for name, count in period.windows.items() if name in stores}
-        if set(windows.values()) > {1} and set(units.values()) == {WINDOW}:
+        if max(windows.values(), default=1) > 1 and set(units.values()) == {WINDOW}:
             length = "period" if math.isnan(period.length) else f"{period.length:.6g} of coupled time"
             return CoupledTime(windows, length)
     except PreciceLBError:

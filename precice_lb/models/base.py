@@ -1,10 +1,11 @@
-"""The contract of every learner, learners by name, and what repeated measurements say of their noise."""
+"""The contract of every learner, its formula, learners by name, and what repeats say of their noise."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ class Learner:
     ``X`` has shape (n, d): the ranks, then parameters of the case such as the mesh's size (shape (n,) is taken as ranks
     alone); ``y`` shape (n,), positive seconds. What ``__init__`` takes are attributes of the same names. A learner
     gives `learner_name`, ``_fit``, which learns from checked arrays, and ``_predict``; where it is a
-    `precice_lb.models.published.formula.Formula`, the attribute ``formula_``, which predicts then.
+    `Formula`, the attribute ``formula_``, which predicts then.
     """
 
     #: Name in the registry.
@@ -76,8 +77,8 @@ class Learner:
                 raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
             if points.shape[1] > 1 and not self.several_parameters:
                 raise ModelError(
-                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
+                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; leave the other columns out "
+                    f"or use {DEFAULT_LEARNER!r}"
                 )
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
@@ -111,14 +112,63 @@ class Learner:
         self._require_fitted()
         points = _rows(X)
         if points.shape[1] != self.n_features_in_:
-            raise ModelError(
-                f"expected X of shape (n, {self.n_features_in_}), as of the measurements, found shape {points.shape}"
-            )
+            raise ModelError(f"expected X of shape (n, {self.n_features_in_}), found shape {points.shape}")
         return points
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise ModelError(f"expected a fitted {type(self).__name__}; call fit first")
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A sum of terms ``coefficient · Π x^i log2(x)^j`` in the number of ranks and further parameters.
+
+    The (extended) performance model normal form: equation 2.6 of Schröder 2019, after Calotoiu et al. 2013; with
+    further parameters equation 2.12, after Calotoiu et al. 2016, equation 2.
+    """
+
+    # Seconds, shape (terms,), in the order they are printed.
+    coefficients: Array
+    # Exponents i and j of the ranks, ``p``, and of each parameter, ``x1``, ``x2``, …, shape (terms, d, 2).
+    exponents: Array
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """Seconds at rows (n, d) of ranks and parameters, shape (n,); not finite where log(1) is divided by."""
+        rows = np.asarray(points, dtype=np.float64).reshape(-1, self.exponents.shape[1])
+        # Infinite terms of opposite sign give NaN, which is what they are worth.
+        with np.errstate(invalid="ignore"):
+            return self.coefficients @ term_values(rows, self.exponents)
+
+    def text(self) -> str:
+        """Give plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``."""
+        symbols = ["p", *(f"x{place}" for place in range(1, self.exponents.shape[1]))]
+        names = [name for symbol in symbols for name in (symbol, f"log2({symbol})")]
+        terms = []
+        for coefficient, powers in zip(self.coefficients, self.exponents.reshape(-1, len(names)), strict=True):
+            factors = [
+                name if power == 1 else f"{name}^{power:.4g}"
+                for name, power in zip(names, powers, strict=True)
+                if power
+            ]
+            terms.append("·".join([f"{coefficient:.4g}", *factors]))
+        return " + ".join(terms).replace("+ -", "- ") or "0"
+
+
+def formula_of(model: Any) -> Formula | None:
+    """Give the formula of a fitted model; None for an estimator that has none."""
+    formula = getattr(model, "formula_", None)
+    return formula if isinstance(formula, Formula) else None
+
+
+def term_values(points: Array, exponents: Array) -> Array:
+    """Basis functions Π x^i log2(x)^j (Schröder 2019, equation 2.5); infinite where log(1) has a negative exponent.
+
+    At points (n, d), for exponents i and j of each term and column, shape (T, d, 2); shape (T, n).
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        factors = points ** exponents[:, None, :, 0] * np.log2(points) ** exponents[:, None, :, 1]
+        return np.asarray(factors.prod(axis=2))
 
 
 def _rows(X: ArrayLike) -> Array:

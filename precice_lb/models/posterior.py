@@ -240,7 +240,7 @@ class _Fit:
         cells = rng.choice(len(self.drift), n, p=self.mean_share)
         twice, once = _Places((places,), places[:, None], places).paths(n, rng)
         # The first two octaves of nodes are like those that anybody measures.
-        return np.asarray(sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0)))
+        return sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0))
 
     def draw(self, points: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw logarithms of seconds at points, shape (n, points)."""
@@ -361,7 +361,7 @@ class BayesRegressor(Learner):
                     known[tuple(row)] = self._sample(rows, n, np.random.default_rng(seed))
                 here = case.ravel() == label
                 logs[:, here] = interpolated(points[here, 0], knots, known[tuple(row)])
-            return np.asarray(np.exp(logs))
+            return np.exp(logs)
 
         return curves
 
@@ -379,12 +379,9 @@ class BayesRegressor(Learner):
         logarithmic = np.array([bool((column > 0).all()) for column in columns], dtype=np.bool_)
         choices = [logarithmic]
         for index, column in enumerate(columns):
-            if (
-                logarithmic[index]
-                and len(np.unique(column)) >= 3
-                and column.max() <= LARGEST_LEVEL_RANGE * column.min()
-            ):
-                choices.append(np.where(np.arange(len(columns)) == index, False, logarithmic))
+            is_level = len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min()
+            if logarithmic[index] and is_level:
+                choices.append(logarithmic & (np.arange(len(columns)) != index))
         self._fits: list[_Fit] = []
         for chosen in choices:
             fit = partial(_Fit, points, chosen, y, errors, self._cores, prior)
@@ -423,11 +420,11 @@ class BayesRegressor(Learner):
         # As many draws of each as its share, to less than one.
         counts = np.diff(np.rint(np.append(0.0, np.cumsum(self._shares)) * n).astype(int))
         draws = [fit.draw(points, count, rng) for fit, count in zip(self._fits, counts, strict=True) if count]
-        return np.asarray(np.vstack(draws)[rng.permutation(n)] + self._centre)
+        return np.vstack(draws)[rng.permutation(n)] + self._centre
 
     def _predict(self, points: Array) -> Array:
         """Positive, finite seconds: the median of the draws."""
-        return np.asarray(np.exp(np.median(self._sample(points, DRAWS, self._rng()), axis=0)))
+        return np.exp(np.median(self._sample(points, DRAWS, self._rng()), axis=0))
 
     def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
         """Bounds that hold the true mean seconds with a given probability.

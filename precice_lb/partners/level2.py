@@ -77,8 +77,7 @@ def needed_vertices(
     for mapping in link.mappings:
         if mapping.kind not in _MAPPINGS and not mapping.is_kernel:
             raise DataError(
-                f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
-                "which preCICE does not run in parallel; analyse the other meshes"
+                f"{link.title}: expected rbf or {', '.join(_MAPPINGS)}, found {mapping.kind}; analyse the other meshes"
             )
     return _Search(link, provider, local, region, link.two_level if two_level is None else two_level).run()
 

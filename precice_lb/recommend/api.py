@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from precice_lb.recommend.plan import (
 )
 from precice_lb.recommend.posterior import geometric_mean, problem_of
 from precice_lb.recommend.remarks import remark, remarks
-from precice_lb.recommend.result import Recommendation
+from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.recommend.sources import (
     alike_names,
     check_participants,
@@ -44,15 +44,18 @@ from precice_lb.recommend.sources import (
     measurements_of,
     selected,
 )
-from precice_lb.recommend.versions import best_version, without_unmeasured
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
-from precice_lb.split import Constraints, Machine
+from precice_lb.split import Constraints, Machine, optimize_split
 from precice_lb.split.admissible import limits_of
+from precice_lb.split.optimize import weight_of_time
+from precice_lb.text import for_versions, key_of
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
 _OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
+# Beyond what was measured a combination of versions wins if it is faster with this probability.
+SURE = 0.9
 # What some arguments were called before.
 _BEFORE = {
     "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
@@ -149,7 +152,7 @@ def recommend_split(
     -----
     The split is the one with the least expected loss: the mean, over drawn curves, of the logarithm of its window time
     over that of the best split. Windows of measured splits are data too: they update what these splits, and to a lesser
-    part their neighbours, are thought to take (`precice_lb.recommend.measured`). Nothing is replaced: where
+    part their neighbours, are thought to take. Nothing is replaced: where
     measurements contradict each other, that is their noise, which ``precice-lb check`` shows.
 
     A learner that is no posterior predicts what it likes beyond its readings; a warning says where the split is beyond
@@ -160,7 +163,7 @@ def recommend_split(
     arrays and tables is taken to cost the same in every window.
 
     Where measurements name versions of a participant (a column ``version``), each combination of them is decided apart
-    and the best one recommended, with all of them in ``choices`` (`precice_lb.recommend.versions`).
+    and the best one recommended, with all of them in ``choices``.
 
     Curves are drawn for each participant independently. Means and the probability of beating another split are over
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
@@ -168,21 +171,18 @@ def recommend_split(
     before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
     if unknown := [word for word in words if word not in _OF_MACHINE]:
         raise TypeError(
-            f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
-            f"words of the machine ({', '.join(_OF_MACHINE)})"
+            f"unexpected keyword argument {unknown[0]!r}; words of the machine are {', '.join(_OF_MACHINE)}"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
     ways = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
     if len(several := [name for name, value in ways.items() if value is not None]) > 1:
-        raise InfeasibleError(
-            f"expected the machine as a whole or in words, found {' and '.join(several)}; name one of them"
-        )
+        raise InfeasibleError(f"expected the machine as a whole or in words, found {' and '.join(several)}; name one")
     measurements, parameter = measurements_of(before.get("data", data)), before.get("parameter", parameter)
     machine = machine or Machine(**words)
     if case is not None:
         runs, known = case.runs, measurements.degrees_of_freedom | case.degrees_of_freedom
         measurements = dataclasses.replace(measurements, degrees_of_freedom=known)
-        machine = without_unmeasured(case.demands(), measurements)
+        machine = _without_unmeasured(case.demands(), measurements)
         stated = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
         parameter, within = stated or parameter, runs.within if within is None else within
         accept_missing_ranks |= bool(runs.accept_missing_ranks)
@@ -191,6 +191,9 @@ def recommend_split(
             learner = learner_parameters.pop("name", None)
         elif runs.learner is not None:
             learner = runs.learner
+    # Either of them asks for the plan.
+    within = 0.05 if within is None and prefer is not None else within
+    prefer = "time" if prefer is None else prefer
     # Beside what the machine says of them.
     bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
     measurements = without_stragglers(measurements)
@@ -209,15 +212,105 @@ def recommend_split(
     # With more threads, many small matrices take longer, on busy cores several times as long.
     with threadpool_limits(1):
         if measurements.versions:
-            return best_version(one, measurements, machine, failed, bounds, present, prefer)
+            return _best_version(one, measurements, machine, failed, bounds, present, prefer)
         return one(measurements, machine, failed, **bounds)
+
+
+def _best_version(
+    recommend: Callable[..., Recommendation],
+    measurements: Measurements,
+    machine: Machine,
+    failed: Sequence[Mapping[str, int] | FailedSplit],
+    bounds: Mapping[str, Any],
+    present: Mapping[str, int | str] | None,
+    prefer: Prefer,
+) -> Recommendation:
+    """Decide between the combinations of the versions that were measured.
+
+    Each of them gets a recommendation of its own, from the rows of these versions alone and with the same seed: curves
+    of a participant that is the same in two combinations are the same draws. The combination with the shortest mean
+    window wins (or what ``prefer`` weighs). One whose ranks lie beyond what was measured wins only if it is surely
+    faster than the best one that was measured there.
+    """
+    machine.require_names({name: set(measurements.versions.get(name, ())) for name in measurements.frames})
+    for name, count in (present or {}).items():
+        if isinstance(count, str) and name in measurements.versions:
+            raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
+    able: list[Recommendation] = []
+    unable: list[VersionChoice] = []
+    problems: list[Exception] = []
+    for versions in measurements.combinations:
+        of_these = {
+            key: for_versions(value, versions) if isinstance(value, Mapping) else value for key, value in bounds.items()
+        }
+        failures = [split for split in failed if not isinstance(split, FailedSplit) or split.is_of(versions)]
+        try:
+            rows, demands = measurements.of_versions(versions), machine.of_versions(versions)
+            able.append(dataclasses.replace(recommend(rows, demands, failures, **of_these), versions=versions))
+        except (DataError, InfeasibleError, ModelError) as problem:
+            problems.append(problem)
+            unable.append(VersionChoice(versions, str(problem)))
+    if not able:
+        raise problems[0]
+    weight = weight_of_time(prefer)
+
+    def price(one: Recommendation) -> float:
+        """Logarithm of the window, weighed against that of the core-hours."""
+        cores = one.used.get("cores", sum(one.split.values()))
+        return math.log(one.window_seconds) + (1.0 - weight) * math.log(cores)
+
+    def is_measured(one: Recommendation) -> bool:
+        ranks = {name: rows[:, 0] for name, rows in one.measurements.samples.items()}
+        return all(known.min() <= one.split[name] <= known.max() for name, known in ranks.items())
+
+    able.sort(key=price)
+    best, doubts = able[0], []
+    measured = next(filter(is_measured, able), best)
+    windows = best.expected.window(best.split)
+    if measurements.runs and measured is not best and np.mean(windows < measured.window_seconds) < SURE:
+        known = {"seconds": best.window_seconds, "measured": measured.window_seconds}
+        texts = {"versions": versions_text(best.versions), "instead": versions_text(measured.versions)}
+        doubts.append(remark("version-unsure", **texts, **known))
+        best, windows = measured, measured.expected.window(measured.split)
+    doubts += [
+        remark("version-not-compared", versions=versions_text(other.versions), why=other.problem) for other in unable
+    ]
+    able.sort(key=lambda one: one is not best)
+    choices = []
+    for one in able:
+        others = one.expected.window(one.split)
+        is_known = one is not best and len(windows) == len(others) > 1
+        choices.append(
+            VersionChoice(
+                one.versions,
+                split=one.split,
+                layouts={name: kind.of(one.split[name]) for name, kind in one.layouts.items()},
+                used=one.used,
+                window_seconds=one.window_seconds,
+                interval=one.interval,
+                gain=1 - best.window_seconds / one.window_seconds,
+                probability=float(np.mean(windows < others)) if is_known else math.nan,
+            )
+        )
+    return dataclasses.replace(best, choices=(*choices, *unable), warnings=(*best.warnings, *doubts))
+
+
+def _without_unmeasured(demands: Machine, measurements: Measurements) -> Machine:
+    """Leave out what a study says of versions that were not measured."""
+    known = {key_of(name, version) for name, rows in measurements.versions.items() for version in rows}
+    mappings = {key: value for key, value in vars(demands).items() if isinstance(value, Mapping)}
+    changed: dict[str, Any] = {
+        key: {who: entry for who, entry in value.items() if ":" not in who or who in known}
+        for key, value in mappings.items()
+    }
+    return dataclasses.replace(demands, **changed)
 
 
 def _recommended(
     measurements: Measurements, machine: Machine, failed: Sequence[Mapping[str, int] | FailedSplit],
     *, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None, budget: int | None,
     coupling: str | Path | Schedule, prototype: Any, seed: int, level: float, present: Mapping[str, int | str] | None,
-    parameter: Mapping[str, float | str | None] | None, prefer: Prefer | None, within: float | None,
+    parameter: Mapping[str, float | str | None] | None, prefer: Prefer, within: float | None,
 ) -> Recommendation:  # fmt: skip
     """Recommend a split for one version of each participant."""
     total, constraints = machine.constraints(budget)
@@ -236,11 +329,11 @@ def _recommended(
     rows = selected(measurements, names, parameter, prototype)
     limits = known_bounds(excluded, check_participants(rows.measurements, names), limits)
     problem = problem_of(schedule, rows, limits, prototype, seed)
-    curve = None if within is None and prefer is None else tradeoff_of(problem)
-    chosen = None if curve is None else curve.choose("time" if prefer is None else prefer)
+    curve = None if within is None else tradeoff_of(problem)
+    chosen = None if curve is None else curve.choose(prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
-    sought = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
-    optimum = problem.optimum(sought)
+    sought = limits.budget if chosen is None or weight_of_time(prefer) == 1 else chosen.budget
+    optimum = optimize_split(problem.times, sought, **problem.words)
     split = problem.improved(optimum.split, sought)
     expected = problem.expected
     windows = expected.window(split)
@@ -251,19 +344,12 @@ def _recommended(
     # What windows were measured to take leaves no room for more work than that.
     excess = float(schedule.window_seconds(compute_seconds)) / window
     compute_seconds = {name: seconds / max(excess, 1.0) for name, seconds in compute_seconds.items()}
-    others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, in_use)
-    if len(names) == 1:
-        others = {kind: other for kind, other in others.items() if kind == "present"}
-        doubts.append(remark("only-participant", participant=names[0]))
+    others, doubts = reference_splits(limits, measurements.degrees_of_freedom, in_use, failures)
     if excess > _HIDDEN:
         doubts.append(remark("shared-cores", percent=100 * (excess - 1)))
-    for kind, (other, _) in [*others.items()]:
-        if any(failure.ranks.items() <= other.items() for failure in failures):
-            del others[kind]
-            doubts.append(remark("not-compared", split=kind, why="its runs failed"))
     others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     plan = None
-    if curve is not None and chosen is not None:
+    if curve is not None and chosen is not None and within is not None:
         plan = plan_of(problem, curve, chosen, sought, split, window, within, prefer)
     result = Recommendation(
         split=split,
@@ -289,7 +375,7 @@ def _recommended(
         unit=constraints.unit,
         used=problem.used(split),
         gap=max(steady * (1 + optimum.gap) / optimum.window_seconds - 1, 0.0),
-        proof=optimum.bound,
+        proof=optimum.proof,
         plan=plan,
         limits=limits,
         comparisons=expected.comparisons,
@@ -319,7 +405,7 @@ def _present(
         return None
     if set(split) != set(names):
         raise InfeasibleError(
-            f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
+            f"expected the present split of {', '.join(names)}, found one of {', '.join(split) or 'none'}"
         )
     counts = {}
     for name in names:

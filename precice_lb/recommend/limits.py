@@ -17,7 +17,7 @@ from precice_lb.layout import Layout, Layouts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits, limits_of
-from precice_lb.text import counts_text, plural
+from precice_lb.text import plural
 
 Integers = NDArray[np.int64]
 
@@ -57,20 +57,18 @@ def with_measured(
 ) -> Constraints:
     """Split by cores what was measured with several threads, as measured where nothing else is said of it."""
     layouts = dict(constraints.layouts)
-    # One thread each is what splits are of anyway.
-    measured = {name: known for name, known in measured.items() if known != Layouts() or name in layouts}
     for name, known in measured.items():
-        rows = [known.of(int(cores)) for cores in samples[name][:, 0]]
-        stated = layouts.get(name, known)
-        others = sorted({row for row in rows if not _fits(row, stated, known)})
-        if others:
+        # One thread each is what splits are of anyway.
+        if known == Layouts() and name not in layouts:
+            continue
+        stated = layouts.setdefault(name, known)
+        rows = {known.of(int(cores)) for cores in samples[name][:, 0]}
+        if others := sorted(row for row in rows if not _fits(row, stated, known)):
             raise InfeasibleError(
                 f"expected measurements of {name} with {_words(stated)}, as is said of it, found such with "
-                f"{' or '.join(other.words for other in others)} ({sum(row in others for row in rows)} of "
-                f"{plural(len(rows), 'row')}); say what was measured, or measure what is said"
+                f"{' or '.join(other.words for other in others)}; say what was measured, or measure what is said"
             )
-        layouts[name] = stated
-    return dataclasses.replace(constraints, layouts=layouts) if measured else constraints
+    return dataclasses.replace(constraints, layouts=layouts)
 
 
 def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | None) -> Constraints:
@@ -116,7 +114,7 @@ def known_bounds(
         if not ((low.get(name, 0) <= counts) & (counts <= high.get(name, counts[-1]))).any():
             raise InfeasibleError(
                 f"expected ranks of {name} on the side of {ranks}, with which it failed, where it worked, found none "
-                "within the bounds; widen them, or measure there"
+                "within its bounds; widen them"
             )
     return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
 
@@ -134,17 +132,12 @@ def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
 def proportional_split(
     weights: Mapping[str, float],
     budget: int,
-    minimum: int | Mapping[str, int] = 1,
+    minimum: Mapping[str, int] | None = None,
     maximum: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
-    minima = {name: minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum for name in weights}
-    if budget < (needed := sum(minima.values())):
-        raise InfeasibleError(
-            f"expected a budget of at least {needed} ranks for {len(minima)} participants "
-            f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
-        )
-    weight, low = np.array([*weights.values()], dtype=np.float64), np.array([*minima.values()])
+    """Give ranks in proportion to positive weights, within bounds that the budget allows; by largest remainder."""
+    weight = np.array([*weights.values()], dtype=np.float64)
+    low = np.array([(minimum or {}).get(name, 1) for name in weights])
     high = np.array([(maximum or {}).get(name, budget) for name in weights])
     left = min(budget, int(high.sum()))
     scales = np.unique(np.concatenate([low / weight, high / weight]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from precice_lb.split.admissible import Limits
 
 Prefer = Literal["time", "cost"] | float
 # Splits that are listed, of so many near the best one for the mean curves.
-LISTED, LOOKED_AT = 10, 60
+LISTED, NEAR = 10, 60
 # Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
 PARTS = 64
 # Budgets of the curve.
@@ -115,7 +115,7 @@ def _near_splits(
     splits = None
     while splits is None:
         stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints
-        words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
+        words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": NEAR}
         try:
             splits = near_optimal_splits(problem.times, budget, **words)
         except InfeasibleError:
@@ -147,12 +147,11 @@ def plan_of(
     budget: int,
     split: Mapping[str, int],
     window: float,
-    within: float | None,
-    prefer: Prefer | None,
+    within: float,
+    prefer: Prefer,
 ) -> Plan:
     """List what else there is to choose from, with the recommended split among the points of the curve."""
-    share = 0.05 if within is None else within
-    near, step = _near_splits(problem, budget, split, share)
+    near, step = _near_splits(problem, budget, split, within)
     used = problem.used(split)
     cores = used.get("cores", used["ranks"])
     point = dataclasses.replace(chosen, split=dict(split), cores=cores, budget=used.get("nodes", cores))
@@ -160,7 +159,7 @@ def plan_of(
     front = _front([*(other for other in curve.points if other.split != split and other is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
     point = next((other for other in front.points if other.split == split), point)
-    return Plan(near, share, step, front, point, prefer or "time", front.knee)
+    return Plan(near, within, step, front, point, prefer, front.knee)
 
 
 def _with_seconds(point: TradeoffPoint, seconds: float) -> TradeoffPoint:
@@ -190,14 +189,18 @@ Reference = tuple[dict[str, int], dict[str, int]]
 
 
 def reference_splits(
-    limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
+    limits: Limits, unknowns: Mapping[str, float], present: dict[str, int] | None, failed: Sequence[FailedSplit]
 ) -> tuple[dict[str, Reference], list[Remark]]:
     """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
+    names = [*limits.rows]
     kinds = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         kinds["degrees-of-freedom"] = {name: unknowns[name] for name in names}
-    others: dict[str, Reference] = {}
-    doubts = []
+    others: dict[str, Reference] = {"present": (present, {})} if present else {}
+    reasons, doubts = {}, []
+    if len(names) == 1:
+        kinds = {}
+        doubts.append(remark("only-participant", participant=names[0]))
     for kind, weights in kinds.items():
         try:
             if limits.constraints.shared:
@@ -205,8 +208,13 @@ def reference_splits(
             meant, possible = in_proportion(limits, weights)
             others[kind] = (possible, meant if meant != possible else {})
         except InfeasibleError as error:
-            doubts.append(remark("not-compared", split=kind, why=str(error)))
-    return others | ({"present": (present, {})} if present else {}), doubts
+            reasons[kind] = str(error)
+    for kind, (other, _) in others.items():
+        if any(failure.ranks.items() <= other.items() for failure in failed):
+            reasons[kind] = "its runs failed"
+    doubts += [remark("not-compared", split=kind, why=why) for kind, why in reasons.items()]
+    # The present one last.
+    return {kind: others[kind] for kind in (*kinds, "present") if kind in others and kind not in reasons}, doubts
 
 
 def in_turns(problem: SplitProblem) -> dict[str, Reference]:

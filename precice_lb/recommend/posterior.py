@@ -7,6 +7,12 @@ split for the one is not that for the other: a participant whose curve is uncert
 have heavy tails, in which means of seconds are those of a few of them. So it is the *logarithm* whose mean counts: the
 split with the least of it has the least expected loss E[ln(window / best window of the draw)], as the latter is the
 same for all splits.
+
+The logarithm of a split's window is what the participants' curves say, plus a Gaussian process over splits: a part that
+all of them have in common, such as what the coupling itself costs, one that is alike for splits whose ranks differ by
+little, and a larger one of each split alone, as a decomposition may suit one number of ranks and not the next. A
+measured window is a noisy reading of it. So windows of a split that ran count for what it is thought to take, and a
+split that never ran is not preferred for what the curves leave out of all of them.
 """
 
 from __future__ import annotations
@@ -20,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import MeasuredRun
+from precice_lb.exceptions import ScheduleError
+from precice_lb.models.base import median_of_repeats
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.limits import node_ranks
-from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.graph import LEAST_WINDOWS, recorded_windows, resampled_residuals
-from precice_lb.split import Constraints, SplitResult, optimize_split
+from precice_lb.schedule.graph import resampled_residuals
+from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend
@@ -71,10 +78,104 @@ def curves_of(model: Any, seed: list[int], columns: Mapping[str, float] | None =
     return curve
 
 
+# Standard deviations of what all splits have in common, and, as cells, of what each has for itself.
+COMMON, APART = 0.3, (0.02, 0.06, 0.2)
+# Ratio of a participant's ranks, in logarithms, over which splits are alike, and which part of a split's variance is
+# its own (almost: over the second ratio).
+ALIKE, ALONE, OWN = 0.5, 0.03, 0.8
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A measured split beside its prediction."""
+
+    # Ranks by participant.
+    split: dict[str, int]
+    # Mean seconds per window; of several runs, their median.
+    measured: float
+    # Relative, with what runs usually differ by.
+    standard_error: float
+    # Seconds per window by the participants' curves alone.
+    predicted: float
+    # The runs that measured it.
+    runs: tuple[str, ...]
+
+
+def compared_with_measured(
+    schedule: Schedule, runs: Sequence[MeasuredRun], modelled: Callable[[Integers], Array]
+) -> tuple[Comparison, ...]:
+    """Set predictions, seconds of shape (curves, splits), beside the windows of measured splits, the shortest first."""
+    names = schedule.participants
+    groups: dict[tuple[int, ...], list[MeasuredRun]] = {}
+    for run in runs:
+        if set(names) <= set(run.split):
+            groups.setdefault(tuple(run.split[name] for name in names), []).append(run)
+    if not groups:
+        return ()
+    predicted = np.exp(np.log(modelled(np.array(list(groups), dtype=np.int64))).mean(axis=0))
+    comparisons = []
+    for (ranks, group), seconds in zip(groups.items(), predicted, strict=True):
+        windows = np.array([_window(schedule, run) for run in group])
+        measured, error = median_of_repeats(windows[:, 0], windows[:, 1])
+        split = dict(zip(names, ranks, strict=True))
+        runs_of = tuple(dict.fromkeys(run.name for run in group))
+        comparisons.append(Comparison(split, measured, error, float(seconds), runs_of))
+    return tuple(sorted(comparisons, key=lambda comparison: comparison.measured))
+
+
+def _window(schedule: Schedule, run: MeasuredRun) -> tuple[float, float]:
+    """Mean seconds of the coupling's windows in a run, and their standard error: of who takes longest for them."""
+    counts: Mapping[str, int] = schedule.windows
+    seconds = {name: counts[name] * run.window_seconds[name] for name in schedule.participants}
+    longest = max(seconds, key=seconds.__getitem__)
+    return seconds[longest], counts[longest] * run.standard_errors[longest]
+
+
+class Correction:
+    """What measured windows add to the logarithms of windows, for each drawn set of curves.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+        The measured windows.
+    ranks : array of shape (m, participants)
+        Their splits.
+    logs : array of shape (draws, m)
+        What the curves say of them.
+    seed : int
+        Of the draws of the readings' noise.
+    """
+
+    def __init__(self, comparisons: Sequence[Comparison], ranks: Integers, logs: Array, seed: int) -> None:
+        self._ranks = ranks
+        errors = np.array([comparison.standard_error for comparison in comparisons])
+        draws = np.random.default_rng([seed, 77]).standard_normal(logs.shape)
+        draws -= draws.mean(axis=0)
+        missed = np.log([comparison.measured for comparison in comparisons]) - logs
+        middle = missed.mean(axis=0)
+        weights, solved = [], []
+        for apart in APART:
+            covariance = self._covariance(ranks, apart) + np.diag(errors**2)
+            weights.append(-0.5 * (middle @ np.linalg.solve(covariance, middle) + np.linalg.slogdet(covariance)[1]))
+            solved.append(np.linalg.solve(covariance, (missed + errors * draws).T))
+        shares = np.exp(np.array(weights) - max(weights))
+        self._solved = [weights * share for weights, share in zip(solved, shares / shares.sum(), strict=True)]
+
+    def __call__(self, ranks: Integers) -> Array:
+        """Give it for splits of shape (k, participants), shape (draws, k)."""
+        parts = zip(APART, self._solved, strict=True)
+        return np.asarray(sum((self._covariance(ranks, apart) @ solved).T for apart, solved in parts))
+
+    def _covariance(self, ranks: Integers, apart: float) -> Array:
+        distance = np.abs(np.log(ranks)[:, None] - np.log(self._ranks)[None]).max(axis=2)
+        alike = (1 - OWN) * np.exp(-distance / ALIKE) + OWN * np.exp(-distance / ALONE)
+        return np.asarray(COMMON**2 + apart**2 * alike)
+
+
 class ExpectedWindowTime:
     """Window time of splits over curves drawn for each participant; with recorded windows, by their replay.
 
-    What the windows of measured splits were is known beside that (`precice_lb.recommend.measured`).
+    What the windows of measured splits were is known beside that.
     """
 
     def __init__(
@@ -91,15 +192,14 @@ class ExpectedWindowTime:
         self._recorded = [run for run in recorded if set(run) >= set(self.names)]
         #: Of whatever is drawn.
         self.seed = seed
-        one = np.ones(1, dtype=np.int64)
-        self._draws = max(len(curve(one)) for curve in curves.values())
+        self._draws = max(len(curve(np.ones(1, dtype=np.int64))) for curve in curves.values())
         #: Whether there is anything to average over.
         self.is_uncertain = self._draws > 1
         self._correction: Correction | None = None
         #: Measured splits beside what the curves say of them.
         self.comparisons = compared_with_measured(schedule, runs, self.modelled)
         if self.comparisons:
-            ranks = np.array([[comparison.split[name] for name in self.names] for comparison in self.comparisons])
+            ranks = self.counts([comparison.split for comparison in self.comparisons])
             self._correction = Correction(self.comparisons, ranks, np.log(self.modelled(ranks)), seed)
 
     def compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
@@ -109,50 +209,40 @@ class ExpectedWindowTime:
     @cached_property
     def residuals(self) -> dict[str, Array] | None:
         """Cost of each window of a replay over the median, by participant; None where too little was recorded."""
-        runs = recorded_windows(self.schedule, self._recorded)
-        if sum(run.shape[1] for run in runs) < LEAST_WINDOWS:
+        try:
+            return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
+        except ScheduleError:
             return None
-        return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
-    def mean_compute_seconds(self, typical: Mapping[str, Array]) -> dict[str, Array]:
-        """Mean compute seconds per window for typical ones (medians): what windows differ by counts."""
+    def mean_compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
+        """Mean compute seconds per window, by drawn curve: what windows differ by counts, too."""
+        typical = self.compute_seconds(split)
         if self.residuals is None:
-            return dict(typical)
+            return typical
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in typical.items()}
 
     def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
         """Compute seconds per window of each participant of a split, over the drawn curves and windows."""
-        return {
-            name: geometric_mean(seconds)
-            for name, seconds in self.mean_compute_seconds(self.compute_seconds(split)).items()
-        }
+        return {name: geometric_mean(seconds) for name, seconds in self.mean_compute_seconds(split).items()}
 
-    def seconds(self, compute: Mapping[str, Array]) -> Array:
-        """Seconds per window for compute seconds per window of each participant, arrays of one shape."""
-        if self.residuals is None:
+    def modelled(self, counts: Integers, *, replay: bool = True, thinning: int = 1) -> Array:
+        """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one.
+
+        Without replay they are those of a window that is like every other one.
+        """
+        compute = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
+        if self.residuals is None or not replay:
             return self.schedule.window_seconds(compute)
         return self.schedule.replay_seconds(compute, self.residuals, SETTLING)
 
-    def modelled(self, counts: Integers, thinning: int = 1) -> Array:
-        """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one."""
-        return self.seconds({name: seconds[::thinning] for name, seconds in self._costs(counts).items()})
-
     def windows(self, counts: Integers, *, replay: bool = True, thinning: int = 1) -> Array:
-        """Seconds per window of several splits for each set of curves, shape (curves, k).
-
-        For ranks of shape (k, participants). Without replay they are those of a window that is like every other one.
-        """
-        if replay:
-            windows = self.modelled(counts, thinning)
-        else:
-            windows = self.schedule.window_seconds({n: c[::thinning] for n, c in self._costs(counts).items()})
-        if self._correction is None:
-            return windows
-        return np.asarray(windows * np.exp(self._correction(counts)[::thinning]), dtype=np.float64)
+        """Seconds per window of splits, ranks of shape (k, participants), for each set of curves, shape (curves, k)."""
+        windows = self.modelled(counts, replay=replay, thinning=thinning)
+        return windows if self._correction is None else windows * np.exp(self._correction(counts)[::thinning])
 
     def window(self, split: Mapping[str, int]) -> Array:
         """Seconds per window, one for each drawn set of curves."""
-        return np.asarray(self.windows(self.counts([split]))[:, 0])
+        return self.windows(self.counts([split]))[:, 0]
 
     def expected(self, splits: Sequence[Mapping[str, int]]) -> Array:
         """Seconds per window of some splits: geometric means over the drawn curves, shape (splits,)."""
@@ -160,8 +250,7 @@ class ExpectedWindowTime:
 
     def waits(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Share of a window that each participant waits, for each drawn curve."""
-        compute, windows = self.compute_seconds(split), self.modelled(self.counts([split]))[:, 0]
-        compute = self.mean_compute_seconds(compute)
+        compute, windows = self.mean_compute_seconds(split), self.modelled(self.counts([split]))[:, 0]
         steady = self.schedule.window_seconds(compute)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
         more = np.maximum(windows - steady, 0.0)
@@ -231,39 +320,37 @@ class SplitProblem:
         """All but times and budget, as the optimiser takes it."""
         return {"coupling": self.expected.schedule, "constraints": self.limits.constraints}
 
-    def optimum(self, budget: int) -> SplitResult:
-        """Find the best split for the mean curves, exactly."""
-        return optimize_split(self.times, budget, **self.words)
-
     def improved(self, start: Mapping[str, int], budget: int) -> dict[str, int]:
         """Search for the least expected loss over the drawn curves, from the optimum for their means and what ran."""
-        searches = self.expected.searches()
+        expected = self.expected
+        searches = expected.searches()
         if not searches:
             return dict(start)
-        starts = [comparison.split for comparison in self.expected.comparisons if self.fits(comparison.split, budget)]
-        many = len(start) > MOST_DESCENDED and self.expected.is_uncertain
-        if many:
+
+        def best(splits: Sequence[Mapping[str, int]]) -> dict[str, int]:
+            return dict(splits[int(np.argmin(expected.expected(splits)))])
+
+        starts = [start, *(measured.split for measured in expected.comparisons if self.fits(measured.split, budget))]
+        if len(start) > MOST_DESCENDED and expected.is_uncertain:
             # The best for curves that are all as much too slow, so that who is uncertain gets more.
-            starts += [
-                optimize_split({name: times * self.spread[name] ** z for name, times in self.times.items()}, budget,
-                               **self.words).split
-                for z in CAUTIOUS
-            ]  # fmt: skip
-        starts.insert(0, dict(start))
-        best = starts[int(np.argmin(self.expected.expected(starts)))]
-        if many:
-            return best
-        lowest = self._descended(best, budget, searches)
-        return [lowest, best][int(np.argmin(self.expected.expected([lowest, best])))]
+            for z in CAUTIOUS:
+                slow = {name: times * self.spread[name] ** z for name, times in self.times.items()}
+                starts.append(optimize_split(slow, budget, **self.words).split)
+            return best(starts)
+        first = best(starts)
+        return best([self._descended(first, budget, searches), first])
 
     def _descended(
         self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
     ) -> dict[str, int]:
         (problem,), names = problems_of(self.times, budget, **self.words), self.expected.names
         curves = problem.curves()
-        pairs = zip(curves, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
-        indices = np.array([max(np.searchsorted(c.ranks, start[n], side="right") - 1, 0) for c, n in pairs])
+        below = [
+            np.searchsorted(curve.ranks, start[name], side="right") - 1
+            for curve, name in zip(curves, names, strict=True)
+        ]
+        indices = np.maximum(below, 0)
 
         def counts(indices: Integers) -> Integers:
             return np.stack([curve.ranks[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
@@ -275,14 +362,14 @@ class SplitProblem:
                 return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
             indices, _ = descend(curves, problem.machine, objective, indices, part)
-        return dict(zip(self.expected.names, counts(indices[None])[0].tolist(), strict=True))
+        return dict(zip(names, counts(indices[None])[0].tolist(), strict=True))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split within the limits occupies."""
-        layouts, uses = self.limits.layouts, self.limits.uses(split)
+        uses, machine = self.limits.uses(split), self.limits.machine
         assert uses is not None
-        ranks = sum(layouts[name].of(count).ranks if name in layouts else count for name, count in split.items())
-        return {"ranks": ranks, **self.limits.machine.used(self.limits.machine.total(uses))}
+        ranks = sum(machine.layouts(name, "").of(count).ranks for name, count in split.items())
+        return {"ranks": ranks, **machine.used(machine.total(uses))}
 
     def fits(self, split: Mapping[str, int], budget: int) -> bool:
         """Whether a split is within a budget and all that the machine demands."""
@@ -314,7 +401,7 @@ def _mean(curve: Curves, highest: int) -> Array:
         grid = np.arange(1, highest + 1)
         logs = np.log(curve(grid))
     both = np.array([logs.mean(axis=0), logs.std(axis=0)])
-    return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, both)))
+    return np.exp(interpolated(np.arange(1.0, highest + 1), grid, both))
 
 
 def _slowed(curve: Curves, factor: float) -> Curves:

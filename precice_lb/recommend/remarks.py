@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +115,9 @@ def _of_measurements(result: Recommendation) -> Iterator[Remark]:
             yield remark("measured-once", participant=name, layout=layout, counts=counts)
         elif len(ranks) == 2:
             yield remark("measured-twice", participant=name, counts=counts)
-        if len(ranks) > 1 and (known := outside(count, ranks)):
+        if len(ranks) > 1 and not ranks[0] <= count <= ranks[-1]:
             layout = count_text(name, count, result.layouts)
-            yield remark("extrapolated", participant=name, layout=layout, low=known[0], high=known[1])
+            yield remark("extrapolated", participant=name, layout=layout, low=ranks[0], high=ranks[-1])
         if count > ranks[-1] and node_ranks(result.measurements, name, result.limits) is None:
             beyond.append(name)
     if beyond:
@@ -156,10 +156,3 @@ def _of_counts(result: Recommendation) -> Iterator[Remark]:
             near = ", ".join(str(other) for other in counts[max(place - 2, 0) : place + 3] if other != count)
             layout = count_text(name, count, result.layouts)
             yield remark("grid", participant=name, layout=layout, grid=grid_text(grid), near=near)
-
-
-def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
-    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
-    known = [int(count) for count in measured]
-    low, high = min(known), max(known)
-    return None if low <= ranks <= high else (low, high)

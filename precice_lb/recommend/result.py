@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.layout import Layout, Layouts
-from precice_lb.models.published.formula import formula_of
-from precice_lb.recommend.measured import Comparison
+from precice_lb.models.base import formula_of
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
-from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.posterior import Comparison, ExpectedWindowTime
 from precice_lb.recommend.remarks import Remark
 from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
@@ -85,7 +84,7 @@ class Recommendation:
         By what share of the least possible window time this one is above it, at most. The optimum for the mean curves
         is below the expected window time of any split (its logarithm is convex), so it proves that.
     proof : str
-        What proves that optimum, in words.
+        What proves that optimum, as of `precice_lb.split.SplitResult`.
     plan : Plan or None
         Splits that are nearly as good, and window time against core-hours, where asked for and models are used.
     comparisons : tuple of Comparison
@@ -136,10 +135,7 @@ class Recommendation:
     @property
     def ranks(self) -> dict[str, int]:
         """MPI ranks of each participant at the split."""
-        return {
-            name: self.layouts[name].of(count).ranks if name in self.layouts else count
-            for name, count in self.split.items()
-        }
+        return {name: self.limits.machine.layouts(name, "").of(count).ranks for name, count in self.split.items()}
 
     @property
     def counted(self) -> str:

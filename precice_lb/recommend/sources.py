@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.case import parse_configuration
-from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
+from precice_lb.dataset import Measurements, Samples, load_measurements
 from precice_lb.dataset.measurements import joined
 from precice_lb.exceptions import ConfigurationError, DataError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
@@ -92,15 +94,13 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
 def measurements_of(data: Any) -> Measurements:
     """Read what `recommend_split` was given."""
     if isinstance(data, str | Path):
-        return _with_nodes(load_sources([data]))
-    if isinstance(data, Measurements):
-        return _with_nodes(data)
-    is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
-    return _with_nodes(read_frame(data) if is_frame else measurements_from_arrays(data))
-
-
-def _with_nodes(measurements: Measurements) -> Measurements:
-    """Take a column ``nodes`` for what it says of a full node, where several were in use, and for no parameter."""
+        measurements = load_sources([data])
+    elif isinstance(data, Measurements):
+        measurements = data
+    else:
+        is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
+        measurements = read_frame(data) if is_frame else measurements_from_arrays(data)
+    # A column ``nodes`` counts for what it says of a full node, where several were in use, and as no parameter.
     full, frames = dict(measurements.node_ranks), {}
     for name, frame in measurements.frames.items():
         parameters = dict(frame.parameters)
@@ -125,16 +125,15 @@ def alike_names(names: Iterable[str]) -> list[Remark]:
 
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
-    if not set(names) <= set(measurements.samples):
-        missing = ", ".join(name for name in names if name not in measurements.samples)
+    missing = [name for name in names if name not in measurements.samples]
+    if missing:
         alike = map(str, alike_names(dict.fromkeys([*names, *measurements.samples])))
         remarks = dict.fromkeys([*measurements.remarks, *alike])
         raise DataError(
-            f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
-            + "".join(f". {text.rstrip('.')}" for text in remarks)
+            f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of "
+            f"{', '.join(missing)}" + "".join(f". {text.rstrip('.')}" for text in remarks)
         )
-    unknown = [name for name in measurements.samples if name not in names]
-    if unknown:
+    if unknown := [name for name in measurements.samples if name not in names]:
         raise DataError(f"expected measurements of {', '.join(names)}, found some of {unknown[0]}, not in the coupling")
     checked = check_samples(measurements.samples)
     return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
@@ -151,17 +150,15 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
         except (TypeError, ValueError):
             raise DataError(f'measurements of "{name}": expected numbers, found something else') from None
         if values.ndim != 2 or values.shape[1] != 2 or not len(values):
-            raise DataError(
-                f'measurements of "{name}": expected at least one row of ranks and seconds, found shape {values.shape}'
-            )
+            raise DataError(f'measurements of "{name}": expected rows of ranks and seconds, found shape {values.shape}')
         ranks, seconds = values.T
-        for column, good, expected in (
-            (ranks, (ranks >= 1) & (ranks == np.floor(ranks)), "a whole number of ranks from 1"),
-            (seconds, seconds > 0, "seconds per time window above 0"),
-        ):
-            if len(bad := np.flatnonzero(~(np.isfinite(column) & good))):
-                actual = f"found {column[bad[0]]:g}"
-                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {actual}')
+        good = (ranks >= 1) & (ranks == np.floor(ranks)) & (seconds > 0) & np.isfinite(values).all(axis=1)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise DataError(
+                f'measurements of "{name}", row {row + 1}: expected a whole number of ranks from 1 and seconds per '
+                f"time window above 0, found {ranks[row]:g} and {seconds[row]:g}"
+            )
         checked[str(name)] = values
     return checked
 
@@ -195,83 +192,65 @@ def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values 
     frames = measurements.frames
     known = {column for name in names for column in frames[name].parameters}
     if unknown := [column for column in asked if column not in known]:
-        raise DataError(
-            f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {unknown[0]!r}"
-        )
+        raise DataError(f"expected parameters out of {', '.join(sorted(known)) or 'none'}, found {unknown[0]!r}")
+    stated = {column: value for column, value in asked.items() if value is not None}
     columns: dict[str, dict[str, float]] = {name: {} for name in names}
     kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}
     warnings: list[Remark] = []
     for name in names:
         for column, values in frames[name].parameters.items():
-            varies, value = len(np.unique(values)) > 1, asked.get(column)
+            varies, value, is_number = len(np.unique(values)) > 1, stated.get(column), values.dtype.kind in "fiu"
+            if value is not None and is_number:
+                value = _number(name, column, value)
             if column not in asked and varies:
-                example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
+                example = f"{values.max():g}" if is_number else str(values[-1])
                 raise DataError(
                     f"{name}: expected a value of {column} to recommend for, as it varies between measurements "
                     f"({_range(values)}), found none; say --set case.parameter.{column}={example} (in Python "
-                    f"parameters={{{column!r}: ...}}), or {column}=any (None) where it makes no difference"
+                    f"parameter={{{column!r}: ...}}), or {column}=any (None) where it makes no difference"
                 )
             if value is None:
                 if varies:
                     different = _range(values)
                     warnings.append(remark("cases-pooled", participant=name, parameter=column, values=different))
-            elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
-                number = columns[name][column] = _number(name, column, value)
+            elif (
+                varies and is_number and isinstance(value, float) and np.isfinite(values).all()
+                and getattr(learner, "several_parameters", True)
+            ):  # fmt: skip
+                columns[name][column] = value
                 low, high = float(values.min()), float(values.max())
-                if not low <= number <= high:
-                    place = {"parameter": column, "value": number, "low": low, "high": high}
+                if not low <= value <= high:
+                    place = {"parameter": column, "value": value, "low": low, "high": high}
                     warnings.append(remark("parameter-outside", participant=name, **place))
             else:
-                kept[name] &= _equal(name, column, values, value)
+                same = values == (value if is_number else f"{value:g}" if isinstance(value, float) else str(value))
+                if not same.any():
+                    raise DataError(
+                        f"{name}: expected measurements with {column}={stated[column]}, found {_range(values)}; "
+                        "measure there, name a measured value, or use the default learner, which learns from all"
+                    )
+                kept[name] &= same
         if not kept[name].any():
-            texts = ", ".join(f"{column}={value}" for column, value in asked.items() if value is not None)
+            texts = ", ".join(f"{column}={value}" for column, value in stated.items())
             raise DataError(f"expected measurements of {name} with all of {texts} at once, found none")
-    stated = {column: value for column, value in asked.items() if value is not None}
-    runs = tuple(run for run in measurements.runs if _is_of_case(run, stated))
+    runs = tuple(
+        run for run in measurements.runs
+        if all(of.get(column, value) == value for of in run.parameters.values() for column, value in stated.items())
+    )  # fmt: skip
     return Selection(dataclasses.replace(measurements.rows(kept), runs=runs), columns, stated, tuple(warnings))
-
-
-def _is_of_case(run: MeasuredRun, stated: Mapping[str, float | str]) -> bool:
-    """Whether a run states no other value of a parameter than the wanted one."""
-    return all(
-        of_participant.get(column, value) == value
-        for of_participant in run.parameters.values()
-        for column, value in stated.items()
-    )
 
 
 def _number(name: str, column: str, value: Any) -> float:
     if not isinstance(value, str | bool):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = np.nan
-        if np.isfinite(number):
-            return number
+        with contextlib.suppress(TypeError, ValueError):
+            if math.isfinite(number := float(value)):
+                return number
     raise DataError(f"{name}: expected a number for the parameter {column}, found {value!r}")
-
-
-def _equal(name: str, column: str, values: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    if np.issubdtype(values.dtype, np.number):
-        same = values == _number(name, column, value)
-    else:
-        same = values == (f"{value:g}" if isinstance(value, float) else str(value))
-    if same.any():
-        return np.asarray(same)
-    raise DataError(
-        f"{name}: expected measurements with {column}={value}, found {_range(values)}; measure there, name a measured "
-        "value, or leave it to the default learner, which learns from all"
-    )
-
-
-def _is_numeric(values: NDArray[Any]) -> bool:
-    """Whether values of a parameter are numbers, all of them finite."""
-    return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
 
 
 def _range(values: NDArray[Any]) -> str:
     """Write the different values, at most four of them, or the ends of many numbers."""
-    different, is_number = np.unique(values), np.issubdtype(values.dtype, np.number)
+    is_number, different = values.dtype.kind in "fiu", np.unique(values)
     texts = [f"{value:g}" if is_number else str(value) for value in different]
     if len(texts) <= 4:
         return ", ".join(texts)

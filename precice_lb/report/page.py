@@ -203,9 +203,9 @@ def next_text(evidence: Evidence) -> str:
     if math.isnan(prospects.regret):
         return ""
     slower = f"the recommended split is expected to be {percent(prospects.regret, 2)} slower than the best one"
-    stops = f"calibration stops below {percent(prospects.target_regret)}"
+    stops = f"calibration stops below {percent(evidence.target_regret)}"
     if not prospects.is_worth_it:
-        if prospects.regret > prospects.target_regret:
+        if prospects.regret > evidence.target_regret:
             stops = "no run is expected to change that"
         return f"Another run is not worth it: {slower}; {stops}."
     if not prospects.runs:

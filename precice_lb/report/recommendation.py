@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.layout import Layouts
-from precice_lb.models.published.formula import formula_of
+from precice_lb.models.base import formula_of
 from precice_lb.recommend.result import versions_text
 from precice_lb.report.blocks import (
     Block,
@@ -340,9 +340,7 @@ def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
         yield "window time set by", " → ".join((*critical, critical[0]) if len(critical) > 1 else critical)
     if recommendation.proof and not math.isnan(recommendation.gap):
         text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
-        if recommendation.gap < 5e-4:
-            text = "no split has a shorter mean window time"
-        yield "optimum", f"{text} ({recommendation.proof})"
+        yield "optimum", f"{text} (proof: {recommendation.proof})"
     if recommendation.plan is not None:
         knee, unit = recommendation.plan.knee, recommendation.counted
         most = recommendation.plan.tradeoff.points[-1].budget

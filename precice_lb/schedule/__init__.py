@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from precice_lb.schedule.graph import replay_residuals
-from precice_lb.schedule.schedule import Schedule, explain
+from precice_lb.schedule.schedule import Schedule
 from precice_lb.schedule.traces import (
     AutomaticPredictor,
     Point,
@@ -19,7 +19,6 @@ __all__ = [
     "Schedule",
     "Trace",
     "cycle_windows",
-    "explain",
     "recorded_traces",
     "replay_residuals",
     "schedule_of_traces",

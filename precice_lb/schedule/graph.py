@@ -107,11 +107,10 @@ class EventGraph:
         for source, target, delay in edges:
             before = source
             for _ in range(delay - 1):
-                node = len(self._owner)
                 self._share.append(0.0)
                 self._owner.append(self._owner[source])
-                split.append(_Edge(before, node, 1))
-                before = node
+                split.append(_Edge(before, len(self._owner) - 1, 1))
+                before = len(self._owner) - 1
             split.append(_Edge(before, target, min(delay, 1)))
         return split
 
@@ -198,12 +197,9 @@ class EventGraph:
         """Name those whose work makes up that cycle: neighbours merged, repetitions dropped, the first one in front."""
         columns = [self._owner[node] for node in self.critical_cycle(costs) if self._share[node]]
         cycle = [c for i, c in enumerate(columns) if c != columns[i - 1]] or columns[:1]
-        for length in range(1, len(cycle)):
-            if len(cycle) % length == 0 and cycle == cycle[:length] * (len(cycle) // length):
-                cycle = cycle[:length]
-                break
         rotations = [cycle[i:] + cycle[:i] for i in range(len(cycle))]
-        return tuple(self.names[c] for c in min(rotations, default=[]))
+        period = next((i for i, rotation in enumerate(rotations) if i and rotation == cycle), len(cycle))
+        return tuple(self.names[c] for c in min(rotations, default=[])[:period])
 
 
 def _retimed(edges: Sequence[_Edge], size: int) -> list[_Edge]:
@@ -294,13 +290,11 @@ def resampled_residuals(
     schedule: Schedule, recorded: Recorded, *, windows: int = _WINDOWS, block: int | None = None, seed: int = 0
 ) -> dict[str, Floats]:
     """Draw residuals of all participants in blocks, for as many windows as asked for."""
-    runs = recorded_windows(schedule, recorded)
+    runs = _recorded_windows(schedule, recorded)
     lengths = np.array([run.shape[1] for run in runs], dtype=np.float64)
     total = int(lengths.sum())
     if total < LEAST_WINDOWS:
-        raise ScheduleError(
-            f"expected at least {LEAST_WINDOWS} recorded time windows of all participants, found {total}; record longer"
-        )
+        raise ScheduleError(f"expected {LEAST_WINDOWS} recorded time windows or more, found {total}; record longer")
     size = block if block is not None else max(_LEAST_BLOCK, math.isqrt(total))
     generator = np.random.default_rng(seed)
     parts, drawn = [], 0
@@ -314,7 +308,7 @@ def resampled_residuals(
     return dict(zip(schedule.participants, residuals, strict=True))
 
 
-def recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
+def _recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
     """Residuals of each run with a whole window, shape (participants, windows of the coupling)."""
     runs = []
     for run in recorded:
@@ -346,12 +340,12 @@ def replay(
     programs: Mapping[str, Program], costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]
 ) -> Floats:
     """Completion time of the wanted windows when every window has costs of its own."""
-    total: Counter[Direction] = Counter()
-    for program in programs.values():
-        for steps, times in ((program.initial, 1), (program.window, windows)):
-            for step in steps:
-                if step.kind == "send" and step.channel:
-                    total[step.channel] += times
+    total = Counter(
+        step.channel
+        for program in programs.values()
+        for step in (*program.initial, *windows * tuple(program.window))
+        if step.kind == "send"
+    )
     noted, messages = set(wanted), defaultdict[Direction, deque[Floats]](deque)
     completed: dict[int, list[Floats]] = {window: [] for window in noted}
 

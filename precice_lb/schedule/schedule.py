@@ -207,7 +207,7 @@ class Schedule:
         if self.is_maximum:
             return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
         if self.is_sum:
-            return np.asarray((rows @ list(self.weights.values())).reshape(shape))
+            return (rows @ list(self.weights.values())).reshape(shape)
         return self._steady(rows).reshape(shape)
 
     def participant_seconds(self, costs: Costs) -> dict[str, Floats]:
@@ -295,7 +295,7 @@ class Schedule:
         ndarray of shape (participants,)
         """
         scaled = costs * self._per_iteration
-        return np.asarray(sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration)
+        return sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration
 
     def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
@@ -365,9 +365,7 @@ class Schedule:
         arrays = np.broadcast_arrays(*(np.asarray(costs[name], dtype=np.float64) for name in names))
         rows = np.stack([array.ravel() for array in arrays], axis=1)
         if (bad := ~(np.isfinite(rows) & (rows >= 0)).all(axis=0)).any():
-            raise ScheduleError(
-                f'expected finite costs that are not negative, found others for "{names[int(np.argmax(bad))]}"'
-            )
+            raise ScheduleError(f'expected finite costs of at least 0, found others for "{names[int(np.argmax(bad))]}"')
         return rows, arrays[0].shape
 
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
@@ -401,25 +399,23 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
             values = [float(scheme.max_iterations)]
         elif not values and len(configuration.coupling_schemes) == 1:
             values = [1.0]
-        if not values or not 1 <= sum(values) / len(values) < math.inf:
+        mean = sum(values) / len(values) if values else math.nan
+        if not 1 <= mean < math.inf:
             raise ScheduleError(
                 f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
                 f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; several coupling "
                 "schemes together need them: give a column iterations of at least 1, or record runs"
             )
-        counts[index] = sum(values) / len(values)
+        counts[index] = mean
     return counts
 
 
 def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
     """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
-    choices = []
-    for count in counts.values():
-        low, share = math.floor(count), count - math.floor(count)
-        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
-    for choice in product(*choices):
-        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
-        yield math.prod(share for _, share in choice), whole
+    lows = [(math.floor(count), count % 1) for count in counts.values()]
+    for choice in product(*([(low, 1 - share), (low + 1, share)] for low, share in lows)):
+        if weight := math.prod(share for _, share in choice):
+            yield weight, dict(zip(counts, (number for number, _ in choice), strict=True))
 
 
 def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[str, float]:
@@ -428,8 +424,8 @@ def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]
     parts = {name: float(part) for name, part in measured.items() if name in accelerating}
     if wrong := [name for name, part in parts.items() if not 0.0 <= part < 1.0]:
         raise ScheduleError(
-            f'{configuration.path}: expected the part of its compute seconds that "{wrong[0]}" accelerates for as a '
-            f"number from 0 to below 1, found {parts[wrong[0]]:g}"
+            f'{configuration.path}: expected the part of "{wrong[0]}" for acceleration from 0 to below 1, found '
+            f"{parts[wrong[0]]:g}"
         )
     return parts
 
@@ -448,36 +444,5 @@ def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
     if coupling in ("parallel", "serial"):
         return Schedule.parallel(names) if coupling == "parallel" else Schedule.serial(names)
     if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
-        raise ScheduleError(
-            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
-        )
+        raise ScheduleError(f'expected "parallel", "serial" or the path of a configuration, found {coupling!r:.200}')
     return Schedule.from_config(coupling)
-
-
-def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:
-    """Say in one line what sets the window time and who waits for how long.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        The coupling.
-    costs : mapping from participant to float
-        Compute seconds per window.
-
-    Returns
-    -------
-    str
-        Such as "Fluid → Solid → Fluid, 0.41 s; Solid waits 0.09 s per window": the critical cycle with the steady
-        window time, then waits of more than a thousandth of it, the longest first.
-
-    Raises
-    ------
-    ScheduleError
-        As `Schedule.critical_cycle`.
-    """
-    cycle = schedule.critical_cycle(costs)
-    seconds = float(schedule.window_seconds(costs))
-    path = " → ".join([*cycle, cycle[0]] if len(cycle) > 1 else [f"{name} alone" for name in cycle])
-    waits = sorted(((float(wait), name) for name, wait in schedule.waits(costs).items()), reverse=True)
-    waiting = [f"{name} waits {wait:.3g} s" for wait, name in waits if wait > 1e-3 * seconds]
-    return f"{path}, {seconds:.3g} s; {', '.join(waiting) or 'nobody waits'} per window"

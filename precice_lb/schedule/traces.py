@@ -192,7 +192,7 @@ class AutomaticPredictor:
         ScheduleError
             As `Schedule.window_seconds`.
         """
-        return np.asarray(self.alpha * self.schedule.window_seconds(seconds))
+        return self.alpha * self.schedule.window_seconds(seconds)
 
     def calibrated(self, measured: float, seconds: Mapping[str, float] | None = None) -> AutomaticPredictor:
         """Fit alpha to one measured cycle (equation 10).
@@ -271,8 +271,7 @@ def recorded_traces(
     for name, windows in cycle_windows(configuration).items():
         if name not in tables or tables[name].ndim != 2 or len(tables[name]) != windows:
             raise ScheduleError(
-                f"{configuration.path}: expected the seconds of {name} in {windows} time windows by iterations, the "
-                "cycle of its coupling, found others"
+                f"{configuration.path}: expected seconds of {name} in {windows} time windows by iterations"
             )
     iterations = {}
     for index, scheme in enumerate(configuration.coupling_schemes):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import AcceptedRanks
-from precice_lb.case.coupling import UNBOUND
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
@@ -80,7 +79,7 @@ class Resources:
 
     def allowance(self, uses: Integers) -> Integers:
         """Tell what each participant could use at most while all others keep theirs, shaped like `uses`."""
-        return np.asarray((self.capacity - self.total(uses))[..., None, :] + uses)
+        return (self.capacity - self.total(uses))[..., None, :] + uses
 
     def used(self, total: Integers) -> dict[str, int]:
         """Count the cores of these resources, and nodes where they matter."""
@@ -120,22 +119,24 @@ class Resources:
         fit, needed = (cores or 0) // threads, self.gpus_per_rank(name, version)
         return np.minimum(fit, gpus // needed) if needed else fit
 
+    def layouts(self, name: str, version: str) -> Layouts:
+        """Ranks and threads of one version of a participant."""
+        stated: Layouts | None = self.constraints.of("layouts", name, version)
+        return stated or Layouts()
+
     def gpus_per_rank(self, name: str, version: str) -> int:
         """GPUs that each rank of a participant takes."""
         return int(self.constraints.of("gpus_per_rank", name, version) or 0)
 
     def has_whole_nodes(self, name: str, version: str) -> bool:
         """Whether a participant shares its nodes with nobody, as does one whose threads depend on the split."""
-        if self.constraints.has_whole_nodes(name):
-            return True
-        layouts = self.constraints.of("layouts", name, version) or Layouts()
-        return self.unit == "nodes" and layouts.constant_threads is None
+        depends = self.unit == "nodes" and self.layouts(name, version).constant_threads is None
+        return depends or self.constraints.has_whole_nodes(name)
 
     def require_no_gaps(self, name: str, version: str) -> None:
         """Refuse ranks of several cores, or with GPUs, on shared nodes: enough cores may be too few nodes then."""
-        layouts = self.constraints.of("layouts", name, version) or Layouts()
-        is_large = layouts.constant_threads != 1 or self.gpus_per_rank(name, version)
-        if self.constraints.unit == "nodes" and is_large and not self.has_whole_nodes(name, version):
+        is_large = self.layouts(name, version).constant_threads != 1 or self.gpus_per_rank(name, version)
+        if self.unit == "nodes" and is_large and not self.has_whole_nodes(name, version):
             raise InfeasibleError(
                 f"expected whole nodes for {name}, whose ranks have threads or GPUs, where the budget counts "
                 f"nodes, found shared ones; say machine.whole_nodes = true, or {[name]} for it alone"
@@ -164,8 +165,7 @@ class Admissible:
 def _admissible(machine: Resources, name: str, version: str, known: int | None) -> Admissible:
     """List the layouts of one version of a participant, of which times up to so many ranks are known."""
     of = functools.partial(machine.constraints.of, name=name, version=version)
-    stated: Layouts | None = of("layouts")
-    layouts, accepted = stated or Layouts(), of("accepted_ranks") or AcceptedRanks()
+    layouts, accepted = machine.layouts(name, version), of("accepted_ranks") or AcceptedRanks()
     minimum, multiple, allowed, grid = int(of("minimum") or 1), int(of("multiple") or 1), of("allow"), of("grid")
     needed = {accepted.least.why: accepted.least.ranks}
     if (memory := of("memory")) is not None and (of_rank := of("memory_per_rank")) is not None:
@@ -177,38 +177,36 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     last = max(machine.cores_in_all, 2 * low if grid else low + math.lcm(multiple, layouts.step or 1), *(allowed or ()))
     counts, ranks, threads = layouts.rows(1, last)
     node = machine.constraints.node(name, version)[0]
+    # Where a split counts cores, some rules still count ranks.
+    is_stated = of("layouts") is not None
+    unit, multiples = " ranks" if is_stated else "", f"multiples of {multiple}"
     # What each demands, in words, and which counts meet it.
     rules: list[tuple[str, str, Booleans]] = [("minimum", f"{minimum} at least (minimum)", counts >= minimum)]
-    unit = "" if stated is None else " ranks"
-    for key, least in needed.items():
-        rules.append((key, f"{least}{unit} at least ({key})", ranks >= least))
-    for key, most in (("maximum", of("maximum")), ("times known", known)):
-        if most is not None:
-            rules.append((key, f"{most} at most ({key})", counts <= most))
-    if accepted.most != UNBOUND:
-        most = accepted.most.ranks
-        rules.append((accepted.most.why, f"{most}{unit} at most ({accepted.most.why})", ranks <= most))
-    rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
+    rules += [(key, f"{least}{unit} at least ({key})", ranks >= least) for key, least in needed.items()]
+    highest = {"maximum": of("maximum"), "times known": known}
+    rules += [(key, f"{most} at most ({key})", counts <= most) for key, most in highest.items() if most is not None]
+    bound = accepted.most
+    rules.append((bound.why, f"{bound.ranks}{unit} at most ({bound.why})", ranks <= bound.ranks))
+    rules.append((multiples, multiples, counts % multiple == 0))
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
     if grid is not None:
         text = f"counts that cut its grid of {grid_text(grid)} evenly"
         rules.append(("grid", text, np.isin(ranks, good_counts(tuple(grid), last))))
     _require_node(machine, name, version, threads)
-    if node is not None and stated is not None:
+    if node is not None and is_stated:
         rules.append(("threads", f"threads of a rank on a node of {plural(node, 'core')}", threads <= node))
     kept = np.logical_and.reduce([mask for _, _, mask in rules])
     if not kept.any():
-        texts = [text for _, text, mask in rules if not mask.all()]
-        keys = [key for key, _, mask in rules if not mask.all()]
-        remedies = [f", or {end.remedy}" for end in (accepted.least, accepted.most) if end.remedy and end.why in keys]
+        clashing = {key: text for key, text, mask in rules if not mask.all()}
+        remedies = [f", or {end.remedy}" for end in (accepted.least, bound) if end.remedy and end.why in clashing]
         raise InfeasibleError(
-            f'expected a number of {"ranks" if stated is None else f"cores ({layouts})"} of "{key_of(name, version)}" '
-            f"that satisfies all of its constraints, found that these clash whatever the budget: {'; '.join(texts)}; "
-            f"change one of them{''.join(remedies)}"
+            f'expected a number of {f"cores ({layouts})" if is_stated else "ranks"} of "{key_of(name, version)}" that '
+            f"satisfies all of its constraints, found that these clash whatever the budget: "
+            f"{'; '.join(clashing.values())}; change one of them{''.join(remedies)}"
         )
     first = int(kept.argmax())
-    why = "minimum" if stated is None or counts[first] <= minimum else str(layouts)
+    why = str(layouts) if is_stated and counts[first] > minimum else "minimum"
     why = next((key for key, _, mask in rules if first and not mask[:first].any()), why)
     takes = machine.takes(ranks[kept], threads[kept], name, version)
     return Admissible(name, version, counts[kept], takes, why)
@@ -227,8 +225,7 @@ def _require_node(machine: Resources, name: str, version: str, threads: Integers
         )
     if needed and constraints.unit != "nodes":
         raise InfeasibleError(
-            f'expected a budget in nodes for "{key_of(name, version)}", whose ranks need GPUs, found one in '
-            f"{constraints.unit}; say how many nodes there are"
+            f"expected a budget in nodes for ranks with GPUs, found {constraints.unit}; say how many nodes"
         )
     if cores is None or not len(threads):
         return
@@ -236,10 +233,7 @@ def _require_node(machine: Resources, name: str, version: str, threads: Integers
         raise InfeasibleError(f"{who}, found that it has {plural(int(threads[0]), 'core')} and {node} {cores}")
     fit, wanted = int(machine.per_node(threads, name, version).max()), constraints.of("ranks_per_node", name, version)
     if constraints.kinds and (wanted or 0) > fit:
-        raise InfeasibleError(
-            f"expected at most {fit} ranks of {key_of(name, version)} on {node} ({cores} cores, {gpus} GPUs), found "
-            f"{wanted}"
-        )
+        raise InfeasibleError(f"expected at most {fit} ranks of {key_of(name, version)} on {node}, found {wanted}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +284,8 @@ class Limits:
 
     def uses(self, split: Mapping[str, int]) -> Integers | None:
         """Resources that a split of one version each takes, shape (participants, kinds); None where it may not be."""
-        chosen = [(row.takes[row.counts == split[name]], name) for name, (row, *_) in self.rows.items()]
-        return np.concatenate([takes for takes, _ in chosen]) if all(len(takes) for takes, _ in chosen) else None
+        chosen = [row.takes[row.counts == split[name]] for name, (row, *_) in self.rows.items()]
+        return np.concatenate(chosen) if all(map(len, chosen)) else None
 
     def require_budget(self) -> None:
         """Refuse a budget below what everyone needs at least."""

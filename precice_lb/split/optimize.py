@@ -11,9 +11,8 @@ import numpy as np
 
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import ModelError
-from precice_lb.layout import Layouts
 from precice_lb.schedule.schedule import Coupling
-from precice_lb.split.problem import Choice, Curve, Problem, Times, parts_of, ranks_of, uses_at
+from precice_lb.split.problem import Choice, Curve, Problem, Times, costs_at, parts_of, ranks_of, uses_at
 from precice_lb.split.solve import Solver
 
 
@@ -35,8 +34,9 @@ class SplitResult:
         Participants whose work sets the window time.
     gap
         Proven upper bound of (window_seconds − best)/best; 0 says that no split is better.
-    bound
-        What proves it, in words.
+    proof
+        What proves it: ``"bisection"``, ``"programme"`` (all sums of times were compared), ``"boxes"`` (a search of all
+        splits) or ``"relaxation"`` (a linear relaxation, with a gap).
     versions
         The chosen version of each participant that has several.
     used
@@ -50,7 +50,7 @@ class SplitResult:
     compute_seconds: dict[str, float]
     critical_cycle: tuple[str, ...]
     gap: float
-    bound: str = ""
+    proof: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
 
@@ -104,25 +104,18 @@ def optimize_split(
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
-    problems = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
-    solved = [(*_solved(problem), problem) for problem in problems]
-    seconds, _, ranks, _, proof, best = min(solved, key=lambda entry: entry[:2])
-    bound = min(entry[3] for entry in solved)
-    if len(problems) > 1:
-        proof += f"; {len(problems)} sets of splits were solved one by one"
+    solved = []
+    for problem in parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints):
+        solver, curves = Solver(problem), problem.curves()
+        solution = solver.solve(curves)
+        choice = solver.leftover(curves, solution.choice)
+        slowest_first = sorted(costs_at(solver.weighted(curves), np.array([choice]))[0].tolist(), reverse=True)
+        solved.append((solver.seconds(curves, choice), slowest_first, solution, problem, ranks_of(curves, choice)))
+    seconds, _, solution, problem, ranks = min(solved, key=lambda entry: entry[:2])
+    bound = min(entry[2].bound for entry in solved)
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return _result(best, ranks, seconds, gap, proof)
-
-
-def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str]:
-    """Give the seconds of the best split, those of each participant, its ranks, what no split is below, and why."""
-    solver, curves = Solver(problem), problem.curves()
-    solution = solver.solve(curves)
-    choice = solver.leftover(curves, solution.choice)
-    costs = (float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True))
-    slowest_first = sorted(costs, reverse=True)
-    return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
+    return _result(problem, ranks, seconds, gap, solution.proof)
 
 
 def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
@@ -131,9 +124,6 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
     counts = dict(zip(names, split, strict=True))
     chosen = {name: option.take(option.ranks == counts[name]) for name, option in problem.options.items()}
     costs = {name: float(option.seconds[0, 0]) for name, option in chosen.items()}
-    layouts = {
-        name: machine.constraints.of("layouts", name, problem.versions.get(name, "")) or Layouts() for name in names
-    }
     return SplitResult(
         split=counts,
         window_seconds=seconds,
@@ -141,10 +131,12 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
         compute_seconds=costs,
         critical_cycle=problem.schedule.critical_cycle(costs),
         gap=gap,
-        bound=proof,
+        proof=proof,
         versions=problem.versions,
         used={
-            "ranks": sum(layouts[name].of(counts[name]).ranks for name in names),
+            "ranks": sum(
+                machine.layouts(name, problem.versions.get(name, "")).of(counts[name]).ranks for name in names
+            ),
             **machine.used(np.sum([option.uses[0] for option in chosen.values()], axis=0)),
         },
     )
@@ -191,11 +183,11 @@ def near_optimal_splits(
     best = [solver.solve(curves) for _, solver, curves in solvers]
     least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)
     near: list[tuple[float, list[int], Problem]] = []
-    proof = "all better ones are listed"
+    proof = "boxes"
     for problem, solver, curves in solvers:
         splits, is_complete = solver.several(curves, count, least * (1 + within) * (1 + 1e-12))
         near += [(seconds, ranks_of(curves, choice), problem) for seconds, choice in splits]
-        proof = proof if is_complete else "better ones may be missing"
+        proof = proof if is_complete else "relaxation"
     return [
         _result(problem, ranks, seconds, max(seconds / bound - 1.0, 0.0), proof)
         for seconds, ranks, problem in sorted(near, key=lambda entry: entry[0])[:count]

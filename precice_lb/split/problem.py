@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.case.machine import Constraints
+from precice_lb.case.machine import Constraints, whole_number
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
@@ -148,19 +148,14 @@ def problems_of(
     schedule = schedule_of(coupling, tuple(times))
     names = schedule.participants
     if set(times) != set(names):
-        raise ModelError(
-            f"expected times of {', '.join(names)}, as the coupling says, found {', '.join(times) or 'none'}"
-        )
-    if isinstance(budget, bool) or not float(budget).is_integer():
-        raise InfeasibleError(f"expected a whole number as budget, found {budget!r}")
+        raise ModelError(f"expected times of {', '.join(names)}, found {', '.join(times) or 'none'}")
+    budget = whole_number(budget, "budget", 0)
     constraints = constraints or Constraints()
     if schedule.accepted_ranks and not constraints.accepted_ranks:
         constraints = replace(constraints, accepted_ranks=schedule.accepted_ranks)
     if constraints.cores is not None or constraints.nodes is not None:
         unit = "cores" if constraints.nodes is None else "nodes"
-        raise InfeasibleError(
-            f'expected the budget once, found {budget} and {unit} in the constraints; say unit="{unit}" instead'
-        )
+        raise InfeasibleError(f'expected one budget, found {budget} and {unit} in the constraints; say unit="{unit}"')
     versions: dict[str, dict[str, Times]] = {
         name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
     }
@@ -170,11 +165,10 @@ def problems_of(
         for version, values in by_version.items()
         if not callable(values) and np.ndim(values)
     }
-    limits = limits_of(versions, int(budget), minimum_ranks, maximum_ranks, constraints, lengths)
+    limits = limits_of(versions, budget, minimum_ranks, maximum_ranks, constraints, lengths)
     _require_turns(constraints, schedule)
-    slower = {name: 1.0 + constraints.overhead(name) for name in names}
     options = [
-        [(row.version, _option(row, versions[name][row.version], slower[name])) for row in rows]
+        [(row.version, _option(row, versions[name][row.version], 1.0 + constraints.overhead(name))) for row in rows]
         for name, rows in limits.admitted.items()
     ]
     samples = {len(option.seconds) for several in options for _, option in several} - {1}
@@ -214,17 +208,13 @@ def _option(row: Admissible, values: Times, factor: float) -> Curve:
     if not callable(values) and seconds.ndim:
         seconds = seconds[..., ranks - 1]
     if seconds.ndim not in (1, 2) or seconds.shape[-1:] != ranks.shape or not seconds.size:
-        raise ModelError(
-            f'expected one time for each number of ranks from {ranks[0]} for "{name}", found an array of shape '
-            f"{np.shape(seconds)}"
-        )
+        raise ModelError(f'expected a time for each number of ranks of "{name}", found shape {np.shape(seconds)}')
     rows = np.atleast_2d(seconds)
     wrong = ~(np.isfinite(rows) & (rows > 0))
     if wrong.any():
         place, sample = np.argwhere(wrong.T)[0]
         raise ModelError(
-            f'expected positive, finite seconds per window of "{name}", found {rows[sample, place]} at {ranks[place]} '
-            "ranks; bound the ranks or use another model"
+            f'expected positive, finite seconds of "{name}", found {rows[sample, place]} at {ranks[place]} ranks'
         )
     return Curve(ranks, row.takes, rows * factor)
 
@@ -237,18 +227,14 @@ def parts_of(*arguments: Any, **words: Any) -> list[Problem]:
     parts = problems_of(*arguments, **words)
     if parts[0].samples > 1:
         raise ModelError(
-            f"expected one time for each number of ranks, found {parts[0].samples} samples; give their means, or "
-            "the measurements to recommend_split, which draws curves itself"
+            f"expected one time for each number of ranks, found {parts[0].samples} samples; give their means"
         )
     excluded = parts[0].machine.constraints.excluded
     for split in excluded:
         parts = [rest for part in parts for rest in _without(part, split)]
     if not parts:
         splits = "; ".join(map(counts_text, excluded))
-        raise InfeasibleError(
-            f"expected a split beside those that must not be chosen ({splits}), found none within the bounds and the "
-            "budget; give more ranks or wider bounds"
-        )
+        raise InfeasibleError(f"expected a split beside the excluded ones ({splits}), found none; give wider bounds")
     return parts
 
 

@@ -198,15 +198,15 @@ class Boxes:
         self._bounds: Floats = np.zeros(1)
         self._shrink()
 
-    def search(self, most: int) -> tuple[int, float]:
-        """Find the shortest splits; count the boxes that were bounded, and bound what is not in ``best``."""
+    def search(self, most: int) -> float:
+        """Find the shortest splits, bounding so many boxes at most; bound what is not in ``best``."""
         boxes = 0
         while len(self._low):
             if boxes + len(self._low) > most:
-                return boxes, min(float(self._bounds.min()), self._best.limit)
+                return min(float(self._bounds.min()), self._best.limit)
             boxes += len(self._low)
             self._halve()
-        return boxes, self._best.limit
+        return self._best.limit
 
     def _halve(self) -> None:
         """Split every box in its longest direction, and bound the halves."""

@@ -37,56 +37,48 @@ _LISTED, _QUICK = 10, 0.1
 _AVERAGED = 1e-5
 
 
-def minimax_split(
-    curves: Sequence[Curve], machine: Resources, only_slowest: bool = False
-) -> tuple[Choice, Integers | None]:
-    """Minimise the slowest participant's seconds, then the next slowest's; give what any shorter makespan takes.
-
-    None if nothing can make the slowest participant faster.
-    """
+def minimax_split(curves: Sequence[Curve], machine: Resources, only_slowest: bool = False) -> Choice:
+    """Minimise the slowest participant's seconds, then the next slowest's, and so on."""
+    choice: Choice = (0,) * len(curves)
     # Counts that are settled, by participant.
     settled: dict[int, int] = {}
-    high = max(float(curve.seconds[0]) for curve in curves)
-    makespan, choice, proof = _shortest(curves, machine, settled, high)
-    while not only_slowest:
+    while len(settled) < len(curves):
+        makespan, choice = _shortest(curves, machine, settled, choice)
+        if only_slowest:
+            break
         # At equal times the one whose next step costs most stays behind.
         slowest = max(
             (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
             key=lambda i: np.diff(curves[i].uses[choice[i] : choice[i] + 2].max(axis=1), append=np.inf)[0],
         )
         settled[slowest] = choice[slowest]
-        if len(settled) == len(curves):
-            break
-        high = max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)
-        makespan, choice, _ = _shortest(curves, machine, settled, high)
-    return choice, proof
+    return choice
 
 
 def _shortest(
-    curves: Sequence[Curve], machine: Resources, settled: Mapping[int, int], high: float
-) -> tuple[float, Choice, Integers | None]:
-    """Give the shortest makespan of the others that fits, its counts, and what the next shorter one takes, if any.
-
-    The high one fits.
-    """
+    curves: Sequence[Curve], machine: Resources, settled: Mapping[int, int], choice: Choice
+) -> tuple[float, Choice]:
+    """Shorten the makespan of those that are not settled, from a choice that fits; give it and its counts."""
 
     def needs(makespan: float) -> Choice:
         return tuple(settled.get(i, curve.index_reaching(makespan)) for i, curve in enumerate(curves))
 
-    unsettled = [i for i in range(len(curves)) if i not in settled]
+    def longest(choice: Sequence[int]) -> float:
+        return max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)
+
     # Nobody can be faster than at the end of its curve.
-    low = max(float(curves[i].seconds[-1]) for i in unsettled)
-    if machine.fits(uses_at(curves, choice := needs(low))):
-        return low, choice, None
+    low, high = longest([-1] * len(curves)), longest(choice)
+    if machine.fits(uses_at(curves, needs(low))):
+        return low, needs(low)
     middle = math.nextafter(high, low)
     while low < middle < high:
         if machine.fits(uses_at(curves, choice := needs(middle))):
             # Always a time on one of the curves.
-            high = max(float(curves[i].seconds[choice[i]]) for i in unsettled)
+            high = longest(choice)
         else:
             low = middle
         middle = 0.5 * (low + high)
-    return high, needs(high), machine.total(uses_at(curves, needs(low)))
+    return high, needs(high)
 
 
 def descend(
@@ -121,7 +113,8 @@ class Solution:
     seconds: float
     # No split has a shorter window.
     bound: float
-    # Why.
+    # What proves it: "bisection", "programme" (all sums were compared), "boxes" (no box of splits is left) or
+    # "relaxation" (a linear one bounds what is left).
     proof: str
 
 
@@ -137,12 +130,10 @@ class Solver:
     def solve(self, curves: Sequence[Curve]) -> Solution:
         """Find the split with the shortest window."""
         is_maximum = self._schedule.is_maximum
-        choice, needed = minimax_split(self.weighted(curves), self._machine, only_slowest=not is_maximum)
+        choice = minimax_split(self.weighted(curves), self._machine, only_slowest=not is_maximum)
         seconds = self.seconds(curves, choice)
         if is_maximum:
-            budget = None if needed is None else self._machine.budget_for(needed)
-            shorter = f"a shorter window needs {budget} {self._machine.unit}"
-            return Solution(choice, seconds, seconds, shorter if budget else "the slowest is as fast as it gets")
+            return Solution(choice, seconds, seconds, "bisection")
         best = Best()
         best.add(seconds, choice)
         bound, proof = self._search(curves, best)
@@ -153,7 +144,7 @@ class Solver:
         """Find a split that is nearly as short as a bound, which is enough where many are only averaged."""
         if self._schedule.is_maximum or _count(curves) <= DIRECT_SPLITS:
             return self.solve(curves).choice
-        choice, _ = minimax_split(self.weighted(curves), self._machine, only_slowest=True)
+        choice = minimax_split(self.weighted(curves), self._machine, only_slowest=True)
         start = relax(curves, self._machine, self._cuts, self.seconds(curves, choice), _AVERAGED).start()
         return start if self._machine.fits(uses_at(curves, start)) else choice
 
@@ -177,46 +168,39 @@ class Solver:
         if self._schedule.is_maximum:
             return choice
         rest = [curve.take(slice(i, None)) for curve, i in zip(curves, choice, strict=True)]
-        more, _ = minimax_split(self.weighted(rest), self._machine)
+        more = minimax_split(self.weighted(rest), self._machine)
         return tuple(i + further for i, further in zip(choice, more, strict=True))
 
     def _search(self, curves: Sequence[Curve], best: Best) -> tuple[float, str]:
-        """Find the best splits; give the seconds that no other split is below, and why."""
+        """Find the best splits; give the seconds that no other split is below, and what proves it."""
         kept, reduced, relaxation = [np.arange(len(curve.ranks)) for curve in curves], [], None
         if _count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
             relaxation = relax(curves, self._machine, self._cuts, scale)
-            starts = [choice for _, choice in best.splits[:1]]
+            starts = [choice for _, choice in best.splits]
             if self._machine.fits(uses_at(curves, start := relaxation.start())):
                 starts.append(start)
-            if best.count == 1 and self._schedule.is_sum and len(self._machine.capacity) == 1:
-                for choice in starts:
-                    best.add(self.seconds(curves, choice), choice)
-                if self._add_up(curves, relaxation.useful(best.limit), best):
-                    return best.splits[0][0], "all sums of times were compared"
+                best.add(self.seconds(curves, start), start)
+            is_sum = self._schedule.is_sum and len(self._machine.capacity) == 1
+            if is_sum and best.count == 1 and self._add_up(curves, relaxation.useful(best.limit), best):
+                return best.splits[0][0], "programme"
             for choice in starts:
                 indices, seconds = descend(curves, self._machine, partial(self._seconds, curves), np.array(choice))
                 best.add(seconds, tuple(indices.tolist()))
             kept = relaxation.useful(best.limit)
             reduced = [costs[indices] for costs, indices in zip(relaxation.reduced, kept, strict=True)]
         shorter = Best(best.count, best.limit)
-        boxes, bound = 0, np.inf
+        bound = np.inf
         if all(map(len, kept)):
             useful = [curve.take(indices) for curve, indices in zip(curves, kept, strict=True)]
             most = int(self._boxes * (_LISTED if best.count > 1 else 1))
-            boxes, bound = Boxes(useful, self._machine, self._cuts, shorter, reduced).search(most)
+            bound = Boxes(useful, self._machine, self._cuts, shorter, reduced).search(most)
         for seconds, choice in shorter.splits:
             best.add(seconds, tuple(int(indices[i]) for indices, i in zip(kept, choice, strict=True)))
         least = best.splits[0][0] if best.count == 1 else bound
         if bound >= shorter.limit:
-            return least, f"none is left in {boxes} groups of splits that were searched"
-        if relaxation:
-            bound = max(bound, relaxation.bound)
-        bound = min(bound, least)
-        return (
-            bound,
-            f"no split is below {bound:.6g} s by {'a linear relaxation' if relaxation else 'what was bounded'}",
-        )
+            return least, "boxes"
+        return min(bound if relaxation is None else max(bound, relaxation.bound), least), "relaxation"
 
     def _add_up(self, curves: Sequence[Curve], kept: Sequence[Integers], best: Best) -> bool:
         """Find the least sum of seconds by a dynamic programme over what all may take beyond their least."""

@@ -11,8 +11,7 @@ from emulation import CostLaw
 from store_helpers import row, write_store
 
 from precice_lb.campaign import CampaignResult, Study, read_study
-from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.design_study import StudyDesign
+from precice_lb.campaign.design import Proposal, StudyDesign
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend

@@ -80,7 +80,7 @@ def test_the_environment_of_mpiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         assert launcher_of("mpiexec", program=program).environment(inherited) == {"HOME": "/"} | more
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    with pytest.raises(CalibrationError, match=r"this allocation has 2: use the launcher srun"):
+    with pytest.raises(CalibrationError, match=r"one node, of 2 in this allocation: use srun"):
         launcher_of("mpiexec", program=hydra)
 
 

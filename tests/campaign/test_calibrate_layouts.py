@@ -29,7 +29,7 @@ from calibrate_helpers import (
 from clock_helpers import study_environment
 
 from precice_lb.campaign import Launcher, RunPlan, Study, Task, load_campaign, read_study, run_campaign
-from precice_lb.campaign.design_study import StudyDesign
+from precice_lb.campaign.design import StudyDesign
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
 from precice_lb.campaign.prepare import tasks_of
 from precice_lb.campaign.state import CampaignResult

@@ -101,7 +101,9 @@ def test_a_participant_of_the_configuration_without_a_table(tmp_path: Path) -> N
     write_case(tmp_path)
     path = write_study(tmp_path)
     path.write_text(path.read_text().split('[[participants]]\nname = "Right"')[0])
-    with pytest.raises(StudyError, match=r"participants: Right of precice-config\.xml missing"):
+    with pytest.raises(
+        StudyError, match=r"participants: expected a table for each, found none for Right of precice-config\.xml"
+    ):
         read_study(path)
 
 

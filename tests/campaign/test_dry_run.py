@@ -76,5 +76,5 @@ def test_what_calibrate_refuses_is_refused(tmp_path: Path, capsys: pytest.Captur
     write_case(tmp_path)
     path = write_study(tmp_path, launcher="")
     changed(path, ("ranks = 4", "ranks = 4000"))
-    assert "ranks that share a core measure each other" in refused(capsys, "calibrate", "--dry-run", path)
+    assert "cores for all ranks and their threads, found 4000: lower" in refused(capsys, "calibrate", "--dry-run", path)
     assert not (tmp_path / "study-campaign").exists()

@@ -137,7 +137,7 @@ def test_a_directory_that_a_shell_would_read_is_not_put_into_a_template(tmp_path
     plan = RunPlan("r", directory, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
     keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
     launcher = launcher_of("template", tmp_path, **keys)
-    with pytest.raises(CalibrationError, match="expected a directory whose name a shell takes as it is"):
+    with pytest.raises(CalibrationError, match="expected a directory that a shell takes as it is"):
         launcher.job_script(plan)
 
 

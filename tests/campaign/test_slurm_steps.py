@@ -81,21 +81,23 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        *("", "mem=2500", "hint=nomultithread", "Right:comment=x"),
-        *(pytest.param(option, marks=FULL) for option in ("ntasks-per-core=1", "mem-per-cpu=100")),
+        "launcher.name=slurm",
+        "launcher.options=['--mem=2500']",
+        "launcher.options=['--hint=nomultithread']",
+        "participants.Right.options=['--comment=x']",
+        pytest.param("launcher.options=['--ntasks-per-core=1']", marks=FULL),
+        pytest.param("launcher.options=['--mem-per-cpu=100']", marks=FULL),
     ],
 )
 def test_a_job_starts_its_participants_together(cluster: str, case: Path, options: str, left: int, right: int) -> None:
-    asked = ["--slurm", options] if options else []
-    split = f"Left={left},Right={right}"
-    assert main(["launch", "--split", split, "--launcher", "slurm", *asked, *commands(left, right)]) == 0
+    assert main(["launch", "--split", f"Left={left},Right={right}", "--set", options, *commands(left, right)]) == 0
     submitted(case, case / "launch" / "job.sbatch")
     check_cores(cluster, case, left, right)
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_rank_with_threads_finds_room_beside_many_without(case: Path) -> None:
-    assert main(["launch", "--split", "Left=3,Right=1x3", "--launcher", "slurm", *commands(3, 1)]) == 0
+    assert main(["launch", "--split", "Left=3,Right=1x3", "--set", "launcher.name=slurm", *commands(3, 1)]) == 0
     for _ in range(3):
         # The step that comes first is another one each time.
         submitted(case, case / "launch" / "job.sbatch")
@@ -125,7 +127,10 @@ def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case:
         'while [ -z "$(squeue --steps --noheader --format=%j | grep sleep)" ]; do sleep 0.1; done\n'
         f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --set launcher.arguments=\"['--immediate=2']\" "
         f"{' '.join(commands(2, 2))}\n"
-        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")"\nkill %1\n'
+        "code=$?\nfor try in {1..100}; do\n"  # A step that has ended may still be completing.
+        '  steps=$(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")\n'
+        '  [ -z "$steps" ] && break || sleep 0.1\ndone\n'
+        'echo "exit code $code; steps: $steps"\nkill %1\n'
     )
     submitted(case, script)
     said = log.read_text()

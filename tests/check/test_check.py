@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from report_helpers import configuration
-from store_helpers import START, row, write_store
+from store_helpers import START, row, write_coupled, write_store
 
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.cli import main
@@ -24,7 +25,6 @@ from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import drift_of, outliers_of, shift_of, spread_of, warmup_of
 
 Array = NDArray[np.float64]
-TRANSFER = 0.001
 
 
 def noisy(seed: int, windows: int, noise: float = 0.02, seconds: float = 1.0) -> Array:
@@ -32,25 +32,11 @@ def noisy(seed: int, windows: int, noise: float = 0.02, seconds: float = 1.0) ->
 
 
 def plant(
-    directory: Path,
-    costs: Mapping[str, Sequence[float]],
-    *,
-    begin: float = 0.0,
-    ranks: int = 1,
-    **more: object,
+    directory: Path, costs: Mapping[str, Sequence[float]], *, begin: float = 0.0, ranks: int = 1, **more: Any
 ) -> None:
-    """Stores of a parallel coupling of participants that ``costs`` seconds by window."""
-    windows = len(next(iter(costs.values())))
-    for name, seconds in costs.items():
-        table = []
-        for window in range(windows):
-            wall = max(cost[window] for cost in costs.values()) + TRANSFER
-            wait = wall - seconds[window]
-            table.append(row(window + 1, wall - wait, wait, wait))
-        for rank in range(ranks):
-            write_store(
-                directory, table, name, rank, ranks, started_unix_ns=START + round(begin * 1e9), seconds=100.0, **more
-            )
+    """Runs of 100 s of participants that ``costs`` seconds by window."""
+    more |= {"started_unix_ns": START + round(begin * 1e9), "seconds": 100.0}
+    write_coupled(directory, costs, dict.fromkeys(costs, ranks), transfer=0.001, **more)
 
 
 def checked(directory: Path, warmup: int | None = None) -> CheckResult:
@@ -100,15 +86,10 @@ def test_drift_and_shift_are_as_unlikely_as_scipy_says(decimals: int) -> None:
 
 def test_noise_alone_gives_no_drift_outliers_or_warmup() -> None:
     """At most one in fifty of what has no trend, and hardly a window."""
-    drifting = early = outliers = 0
-    for seed in range(300):
-        seconds = noisy(seed, 60, 0.03)
-        drifting += drift_of(seconds).significant
-        early += warmup_of(seconds) > 0
-        outliers += len(outliers_of(seconds))
-    assert drifting <= 6
-    assert early <= 6
-    assert outliers <= 30
+    series = [noisy(seed, 60, 0.03) for seed in range(300)]
+    assert sum(drift_of(seconds).significant for seconds in series) <= 6
+    assert sum(warmup_of(seconds) > 0 for seconds in series) <= 6
+    assert sum(len(outliers_of(seconds)) for seconds in series) <= 30
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40))
@@ -198,12 +179,8 @@ def texts(result: CheckResult) -> list[str]:
 def test_findings_are_named_with_numbers_and_remedies(tmp_path: Path) -> None:
     jumpy = noisy(4, 80, seconds=0.4)
     jumpy[::9] *= 2.5
-    costs = {
-        "Drifting": noisy(3, 80) * np.linspace(1, 1.3, 80),
-        "Jumpy": jumpy,
-        "Noisy": noisy(5, 80, 0.25, 0.4),
-    }
-    plant(tmp_path, costs)
+    drifting = noisy(3, 80) * np.linspace(1, 1.3, 80)
+    plant(tmp_path, {"Drifting": drifting, "Jumpy": jumpy, "Noisy": noisy(5, 80, 0.25, 0.4)})
     result = checked(tmp_path)
     run = "Drifting:1 Jumpy:1 Noisy:1"
     assert texts(result) == [

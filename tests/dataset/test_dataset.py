@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import tempfile
 import tracemalloc
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
-from coupled_runs import autocorrelated, coupled_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
-from store_helpers import PARALLEL, START, metadata, row, write_store
+from store_helpers import PARALLEL, START, metadata, row, write_coupled, write_store
 
 from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, windows
 from precice_lb.dataset.series import spread_of
@@ -26,48 +24,22 @@ from precice_lb.store.spool import StoreWriter
 PAIR = {kind: configuration("AB", [scheme(kind, "AB")]) for kind in ("serial-explicit", "serial-implicit")}
 SERIAL = PAIR["serial-explicit"]
 TRANSFER = 0.002
-SECOND = 1_000_000_000
-
-
-def _plant(
-    directory: Path,
-    costs: Mapping[str, list[float]],
-    ranks: Mapping[str, int],
-    *,
-    warmup: float = 0.0,
-    **more: object,
-) -> None:
-    """Stores of a parallel coupling: a window takes the larger cost and the transfer."""
-    windows = len(next(iter(costs.values())))
-    for name, seconds in costs.items():
-        for rank in range(ranks[name]):
-            table = []
-            for window in range(windows):
-                extra = warmup if window == 0 else 0.0
-                wall = max(cost[window] for cost in costs.values()) + TRANSFER + extra
-                wait = wall - seconds[window] - extra
-                table.append(row(window + 1, wall - wait, wait, wait))
-            write_store(directory, table, name, rank, ranks[name], **more)
 
 
 def test_planted_cost_wait_and_imbalance_are_recovered(tmp_path: Path) -> None:
-    _plant(tmp_path, {"A": [0.3] * 6, "B": [0.1] * 6}, {"A": 2, "B": 3}, warmup=5.0)
+    write_coupled(tmp_path, {"A": [0.3] * 6, "B": [0.1] * 6}, {"A": 2, "B": 3}, warmup=5.0)
     (run,) = load_runs([tmp_path])
-    assert run.name == "A:2 B:3"
-    assert list(run.participants) == ["A", "B"]
-    assert run.warmup_windows == 1
+    assert (run.name, list(run.participants), run.warmup_windows) == ("A:2 B:3", ["A", "B"], 1)
     for name, cost in (("A", 0.3), ("B", 0.1)):
-        part = run.participants[name]
-        assert part.ranks == {"A": 2, "B": 3}[name]
+        part, steady, wait = run.participants[name], run.steady(name), 0.3 + TRANSFER - cost
         assert part.compute_measured
         assert part.windows.tolist() == [1, 2, 3, 4, 5, 6]
-        steady = run.steady(name)
         assert steady.tolist() == [False, True, True, True, True, True]
         # The transfer belongs to the cost: it is there when nobody waits.
-        np.testing.assert_allclose(part.compute_seconds[steady], cost + TRANSFER, atol=1e-8)
-        np.testing.assert_allclose(part.wait_seconds[steady], 0.3 + TRANSFER - cost, atol=1e-8)
-        np.testing.assert_allclose(part.window_seconds[steady], 0.3 + TRANSFER, atol=1e-8)
-        np.testing.assert_allclose(part.rank_wait, 0.3 + TRANSFER - cost, atol=1e-8)
+        planted = {"compute_seconds": cost + TRANSFER, "wait_seconds": wait, "window_seconds": 0.3 + TRANSFER}
+        for quantity, seconds in planted.items():
+            np.testing.assert_allclose(getattr(part, quantity)[steady], seconds, atol=1e-8)
+        np.testing.assert_allclose(part.rank_wait, wait, atol=1e-8)
         np.testing.assert_allclose(part.rank_overhead, 0.0, atol=1e-8)
         assert part.window_seconds[0] > 5
     assert run.imbalance == pytest.approx(0.2 / 0.302, abs=1e-6)
@@ -101,21 +73,6 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
     np.testing.assert_allclose(b.iteration_wait, [0.25] * iterations)
 
 
-def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
-    """In every iteration another rank is the slow one: summed over the window both seem to wait for the partner."""
-    for rank in range(2):
-        table = []
-        for window in range(1, 5):
-            for iteration in (1, 2):
-                slow = (iteration + rank) % 2 == 0
-                solve, wait = (0.2, TRANSFER) if slow else (0.1, 0.1 + TRANSFER)
-                table.append(row(window, solve, wait, wait, iteration=iteration, complete=iteration == 2))
-        write_store(tmp_path, table, "A", rank, 2)
-    part = load_runs([tmp_path])[0].participants["A"]
-    np.testing.assert_allclose(part.wait_seconds, 2 * TRANSFER)
-    np.testing.assert_allclose(part.compute_seconds, 0.4 + 2 * TRANSFER)
-
-
 def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Path) -> None:
     """libprecice spends microseconds in waiting on such ranks; a slow rank that does receive may wait as little."""
     for rank, (wait, receives) in enumerate(((3e-6, False), (0.2, True), (0.25, True), (1e-6, None))):
@@ -132,17 +89,14 @@ def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Pat
 
 
 def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None:
+    table = [row(window, 0.1, 0.2, None, None) for window in range(1, 5)]
     for name in ("A", "B"):
-        table = [row(window, 0.1, 0.2, None, None) for window in range(1, 5)]  # type: ignore[arg-type]
         write_store(tmp_path, table, name, backend="libprecice")
     (run,) = load_runs([tmp_path])
     part = run.participants["A"]
     assert not part.compute_measured
-    assert np.isnan(part.compute_seconds).all()
-    assert np.isnan(part.wait_seconds).all()
-    assert np.isnan(part.rank_wait).all()
-    assert np.isnan(part.rank_mapping).all()
-    assert np.isnan(part.rank_overhead).all()
+    for quantity in ("compute_seconds", "wait_seconds", "rank_wait", "rank_mapping", "rank_overhead"):
+        assert np.isnan(getattr(part, quantity)).all()
     assert np.isnan(run.imbalance)
     np.testing.assert_allclose(part.window_seconds, 0.3)
     np.testing.assert_allclose(part.rank_solve, 0.1)
@@ -159,7 +113,7 @@ def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None
 
 
 def test_windows_without_measured_wait_are_left_out_of_samples(tmp_path: Path) -> None:
-    table = [row(window, 0.1, 0.2, 0.15 if window < 4 else None) for window in range(1, 7)]  # type: ignore[arg-type]
+    table = [row(window, 0.1, 0.2, 0.15 if window < 4 else None) for window in range(1, 7)]
     write_store(tmp_path, table, configuration=SERIAL)
     (run,) = load_runs([tmp_path])
     part = run.participants["A"]
@@ -179,8 +133,8 @@ def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monk
             writer.append(calls)
             writer.close(finished=True, ended_unix_ns=START + 10**9)
     monkeypatch.setattr(windows, "_KEPT_BYTES", 0)
-    peaks = []
     load_runs([tmp_path / "2"])
+    peaks = []
     for size in (2, 12):
         tracemalloc.start()
         (run,) = load_runs([tmp_path / f"{size}"])
@@ -200,38 +154,13 @@ def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> Non
     np.testing.assert_allclose(run.participants["A"].rank_solve, 0.2)
 
 
-def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() -> None:
-    generator = np.random.default_rng(3)
-    windows, alike = 240, 0.9
-    noise = {name: 0.15 * generator.standard_normal(windows) for name in ("1", "2", "4", "8")}
-    drifting = 0.15 * autocorrelated(generator, windows, alike)
-    # Two runs on 4 ranks: one of independent windows, and one whose windows are alike, and too long by 12 %.
-    noise["4 alike"] = drifting - np.median(drifting) + 0.12
-    runs = [
-        coupled_run(
-            name, {"A": ranks, "B": 1}, {"A": np.exp(part) / ranks, "B": part * 0 + 1}, part * 0 + 1, serial=True
-        )
-        for name, part in noise.items()
-        if (ranks := int(name[0]))
-    ]
-    table = measurements_from_runs(runs)
-    frame = table.frames["A"]
-    relative = dict(zip(frame.seconds, frame.standard_error / frame.seconds, strict=True))
-    least, *_, most = (relative[seconds] for seconds in sorted(frame.seconds, key=lambda s: relative[s]))
-    # Independent windows: 1.2533 * 0.15 / sqrt(240), times the root of (1 + 0.9) / (1 - 0.9) for those that are alike.
-    assert least == pytest.approx(0.012, rel=0.4)
-    assert 2.5 * least < most < 8 * least
-    worst = int(np.argmax(frame.standard_error / frame.seconds))
-    assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
-
-
 def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> None:
     generator = np.random.default_rng(5)
     noise = {ranks: 1.0 + 0.05 * generator.standard_normal(21) for ranks in (2, 4)}
     for index, ranks in enumerate((4, 2)):
         costs = {"A": list(noise[ranks] / ranks), "B": [1.0] * 21}
         place = tmp_path / str(index)
-        _plant(place, costs, {"A": ranks, "B": 1}, run=f"run-{ranks}", warmup_windows=3, started_unix_ns=START)
+        write_coupled(place, costs, {"A": ranks, "B": 1}, run=f"run-{ranks}", warmup_windows=3)
     found = load_measurements([tmp_path])
     assert found.sources == ("run-4", "run-2") or found.sources == ("run-2", "run-4")
     np.testing.assert_array_equal(found.samples["A"][:, 0], [2, 4])
@@ -266,25 +195,18 @@ def test_measurements_know_their_core_hours_overhead_and_windows(tmp_path: Path)
     assert found.overhead["A"] == pytest.approx(0.03 / (found.samples["A"][0, 1] / 2))
 
 
-def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
+def test_runs_at_the_same_time_are_told_apart_by_name_process_and_times(tmp_path: Path) -> None:
     table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
-    # One after the other in one directory.
-    for start in (START, START + 20 * SECOND):
-        for name in "AB":
-            write_store(tmp_path / "later", table, name, started_unix_ns=start)
-    assert [len(run.participants) for run in load_runs([tmp_path / "later"])] == [2, 2]
-    # At the same time, with names.
-    for run in ("x", "y"):
-        for name in "AB":
+    for name in "AB":
+        for run in ("x", "y"):
             write_store(tmp_path / "named" / run, table, name, run=run)
-    assert [(run.name, len(run.participants)) for run in load_runs([tmp_path / "named"])] == [("x", 2), ("y", 2)]
-    # At the same time, without names: other times were measured, or another process did.
-    for place, more in (("p", {"pid": 1}), ("q", {"pid": 2}), ("r", {})):
-        for name in "AB":
+        # Without names: other times were measured, or another process did.
+        for place, more in (("p", {"pid": 1}), ("q", {"pid": 2}), ("r", {})):
             other = table if more else [row(1, 0.2, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
             write_store(tmp_path / "places" / place, other, name, **more)
+    assert [(run.name, len(run.participants)) for run in load_runs([tmp_path / "named"])] == [("x", 2), ("y", 2)]
     assert [len(run.participants) for run in load_runs([tmp_path / "places"])] == [2, 2, 2]
-    # At the same time in one directory: the attempts tell.
+    # In one directory: the attempts tell.
     for host in ("here", "there"):
         for rank in range(2):
             write_store(tmp_path / "one", table, "A", rank, 2, hostname=host)
@@ -379,16 +301,9 @@ def test_ranks_in_memory_in_files_and_merged_agree_with_loops_over_single_calls(
             assert part.wait_seconds[position] == pytest.approx(wait, abs=1e-9)
             assert part.compute_seconds[position] == pytest.approx(busy, abs=1e-9)
             assert part.window_seconds[position] == pytest.approx(busy + wait, abs=1e-9)
-        for rank in range(size):
-            for values, column in (
-                (part.rank_solve, 0),
-                (part.rank_mapping, 1),
-                (part.rank_wait, 2),
-                (part.rank_overhead, 3),
-            ):
-                indices = [i for i, call in enumerate(calls) if call[0] in complete]
-                if rank in recorded and complete:
-                    expected = seconds[rank, indices, column].sum() / len(complete)
-                    assert values[rank] == pytest.approx(expected, abs=1e-8)
-                else:
-                    assert np.isnan(values[rank])
+        indices = [i for i, call in enumerate(calls) if call[0] in complete]
+        expected = np.full((size, 4), np.nan)
+        if complete:
+            expected[recorded] = seconds[recorded][:, indices].sum(axis=1) / len(complete)
+        measured = np.stack([part.rank_solve, part.rank_mapping, part.rank_wait, part.rank_overhead], axis=1)
+        np.testing.assert_allclose(measured, expected, rtol=0, atol=1e-8)

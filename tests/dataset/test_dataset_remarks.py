@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from report_helpers import configuration
+from report_helpers import configuration, refused
 from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
@@ -49,17 +49,17 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
     plant(tmp_path / "short", 1, begin=200.0, finished=False)
     runs = load_runs([tmp_path])
     end = "Inner and Outer did not come to the end (killed, failed or still running): {} recorded"
+    ends = ["", end.format("4 windows"), end.format("1 window")]
+    assert [flaws(run).get("not finished", ("",))[0] for run in runs] == ends
     remedy = "; what was recorded is used; the solvers' logs say why"
     killed, short = (run.name for run in runs[1:])
     texts = (
-        f"Run {killed}: {end.format('4 windows')}{remedy}.",
+        f"Run {killed}: {ends[1]}{remedy}.",
         f"Run {short} is not used for Inner and Outer: no window is left after 1 window of warm-up.",
-        f"Run {short}: {end.format('1 window')}{remedy}.",
+        f"Run {short}: {ends[2]}{remedy}.",
     )
     assert remarks(runs) == texts
-    assert [run.remarks.get("not finished", "") for run in summarise(runs)] == [
-        "", end.format("4 windows") + remedy, end.format("1 window") + remedy
-    ]  # fmt: skip
+    assert [run.remarks.get("not finished", "") for run in summarise(runs)] == [text and text + remedy for text in ends]
     assert tuple(map(str, recommend_split(measurements_from_runs(runs), 4).warnings[:3])) == texts
     assert main(["summary", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("not finished: Inner and Outer did not come") == 2
@@ -68,17 +68,13 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plant(tmp_path)
     (whole,) = load_runs([tmp_path])
-    assert flaws(whole) == {}
-    assert whole.directory == tmp_path
-    (run,) = load_runs([tmp_path / "inner"])
-    where = tmp_path / "inner" / "precice-lb-store"
-    text, remedy = flaws(run)["missing"]
-    assert text == f"no records of Outer were found beside those of Inner in {where}"
+    assert (flaws(whole), whole.directory) == ({}, tmp_path)
+    inner = tmp_path / "inner"
+    text, remedy = flaws(*load_runs([inner]))["missing"]
+    assert text == f"no records of Outer were found beside those of Inner in {inner / 'precice-lb-store'}"
     assert remedy == "each participant's lie in the directory that it ran in: give Outer's too, or one above all"
-    assert main(["recommend", str(tmp_path / "inner"), "--ranks", "4"]) == 2
-    error = capsys.readouterr().err
-    assert "found none of Outer" in error
-    assert text in error
-    assert remedy in error
-    assert main(["summary", str(tmp_path / "inner")]) == 0
+    error = refused(capsys, "recommend", inner, "--ranks", "4")
+    for words in ("found none of Outer", text, remedy):
+        assert words in error
+    assert main(["summary", str(inner)]) == 0
     assert "missing: no records of Outer" in capsys.readouterr().out

@@ -43,12 +43,11 @@ def counts(*sources: Path) -> tuple[int, int, int, int]:
 def test_a_copy_of_a_store_counts_once(tmp_path: Path) -> None:
     first = plant(tmp_path / "first", {"A": 2, "B": 1})
     second = plant(tmp_path / "second", {"A": 2, "B": 1}, START + 20 * SECOND + 1)
-    shutil.copytree(first, tmp_path / "copies" / "again")
-    shutil.copytree(second, tmp_path / "copies" / "too")
+    for source in (first, second):
+        shutil.copytree(source, tmp_path / "copies" / source.name)
     assert counts(first, second) == counts(tmp_path) == counts(first, tmp_path) == (2, 2, 2, 2)
-    np.testing.assert_array_equal(
-        load_measurements([tmp_path]).samples["A"], load_measurements([first, second]).samples["A"]
-    )
+    copied, alone = (load_measurements(places).samples["A"] for places in ([tmp_path], [first, second]))
+    np.testing.assert_array_equal(copied, alone)
 
 
 def test_a_merged_file_and_two_copies_of_its_parts_count_once(tmp_path: Path) -> None:
@@ -101,29 +100,21 @@ def test_a_recorded_run_counts_once_beside_its_imported_profiling_files(tmp_path
     source = case(tmp_path / "run", "all-implicit")
     imported = [read_store(path) for path in import_profiling([source], tmp_path / "import").stores]
     solid = next(store for store in imported if store.metadata["participant"] == "B")
-    late = 300_000_000
-    recorded = write_store(
-        tmp_path / "store",
-        [tuple(each) for each in solid.advances.tolist()],
-        "B",
-        configuration=solid.configuration,
-        working_directory=solid.metadata["working_directory"],
-        backend="libprecice",
-        started_unix_ns=solid.metadata["started_unix_ns"] + late,
-        started_clock_ns=late,
-        pid=1,
-    )
-    found = {store.metadata["participant"]: store for store in read_stores([tmp_path / "import", tmp_path / "store"])}
-    assert found.keys() == {"A", "B"}
-    assert found["B"].path == recorded
-    (run,) = load_runs([tmp_path / "import", tmp_path / "store"], complete=enrich)
+    began, late = solid.metadata["started_unix_ns"], 300_000_000
+    more = {"configuration": solid.configuration, "backend": "libprecice"}
+    more["working_directory"] = solid.metadata["working_directory"]
+    calls = [tuple(call) for call in solid.advances.tolist()]
+    times = {"started_unix_ns": began + late, "started_clock_ns": late}
+    recorded = write_store(tmp_path / "store", calls, "B", pid=1, **times, **more)
+    both = [tmp_path / "import", tmp_path / "store"]
+    assert {store.metadata["participant"]: store.path == recorded for store in read_stores(both)} == {
+        "A": False, "B": True
+    }  # fmt: skip
+    (run,) = load_runs(both, complete=enrich)
     assert sorted(run.participants) == ["A", "B"]
     # Another run in the same place, a minute later, is not the recorded one.
-    other = write_store(
-        tmp_path / "later", [row(1, 0.1, 0.1, 0.1)], "B", configuration=solid.configuration, backend="libprecice",
-        working_directory=solid.metadata["working_directory"],
-        started_unix_ns=solid.metadata["started_unix_ns"] + 60 * SECOND, pid=2,
-    )  # fmt: skip
+    later = began + 60 * SECOND
+    other = write_store(tmp_path / "later", [row(1, 0.1, 0.1, 0.1)], "B", started_unix_ns=later, pid=2, **more)
     assert len(read_stores([tmp_path / "import", other])) == 3
 
 
@@ -156,18 +147,19 @@ def test_equal_rows_of_a_table_are_readings_of_their_own_and_those_of_another_co
 
 
 def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) -> None:
-    stores = plant(tmp_path / "stores", {"A": 2, "B": 1})
+    stores, table = plant(tmp_path / "stores", {"A": 2, "B": 1}), tmp_path / "table.csv"
     plant(stores, {"A": 1, "B": 1}, START + 20 * SECOND + 1)
     alone = load_sources([stores])
-    write_csv(alone, tmp_path / "table.csv")
-    lines = (tmp_path / "table.csv").read_text().splitlines()
-    both = load_sources([stores, tmp_path / "table.csv"])
-    (tmp_path / "table.csv").write_text("\n".join(",".join(line.split(",")[:3]) for line in lines) + "\nA,4,0.1\n")
+    write_csv(alone, table)
+    both = load_sources([stores, table])
+    lines = [",".join(line.split(",")[:3]) for line in table.read_text().splitlines()]
+    table.write_text("\n".join([*lines, "A,4,0.1"]) + "\n")
     # Without its column of standard errors too; what only the table has counts.
-    more = load_sources([tmp_path / "table.csv", stores])
-    for name in alone.samples:
-        np.testing.assert_array_equal(both.samples[name], alone.samples[name])
-        np.testing.assert_array_equal(both.frames[name].standard_error, alone.frames[name].standard_error)
-        np.testing.assert_array_equal(more.samples[name][:2], alone.samples[name])
-        np.testing.assert_array_equal(more.frames[name].standard_error[:2], alone.frames[name].standard_error)
+    more = load_sources([table, stores])
+    for name, samples in alone.samples.items():
+        for other in (both, more):
+            np.testing.assert_array_equal(other.samples[name][:2], samples)
+            errors = other.frames[name].standard_error[:2]
+            np.testing.assert_array_equal(errors, alone.frames[name].standard_error)
+        assert len(both.samples[name]) == len(samples)
     assert more.samples["A"][2:].tolist() == [[4, 0.1]]

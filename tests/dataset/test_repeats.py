@@ -16,18 +16,13 @@ from precice_lb.recommend.sources import measurements_from_arrays
 TABLE = Path(__file__).parents[1] / "data" / "outlier_in_repeats.csv"
 
 
-def without_row(tmp_path: Path) -> Path:
-    path = tmp_path / "without.csv"
-    path.write_text("".join(line for line in TABLE.read_text().splitlines(True) if "1.9" not in line))
-    return path
-
-
 def test_a_gross_outlier_among_repeats_decides_nothing_and_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = recommend_split(without_row(tmp_path), 5200).window_seconds
-    found = recommend_split(TABLE, 5200)
-    assert found.window_seconds == pytest.approx(expected, rel=0.02)
+    without = tmp_path / "without.csv"
+    without.write_text("".join(line for line in TABLE.read_text().splitlines(True) if "1.9" not in line))
+    expected, seconds = (recommend_split(path, 5200).window_seconds for path in (without, TABLE))
+    assert seconds == pytest.approx(expected, rel=0.02)
     assert main(["recommend", str(TABLE), "--ranks", "5200", "--coupling", "parallel"]) == 0
     words = " ".join("".join(capsys.readouterr()).split())
     assert "outlier_in_repeats.csv, line 5: 1.9 s of Sea on 4400 ranks is left out, far from 3 other readings" in words
@@ -62,11 +57,10 @@ def test_usual_noise_is_no_outlier(seed: int) -> None:
 
 def test_columns_and_runs_follow_the_rows_that_stay(tmp_path: Path) -> None:
     path = tmp_path / "columns.csv"
-    path.write_text(
-        "participant,ranks,seconds,standard_error,level,note\n"
-        "Sea,4,1.0,0.1,1,a\nSea,4,50,0.2,1,a\nSea,4,1.1,0.3,1,a\nSea,8,0.6,0.4,1,b\n"
-    )
-    found = without_stragglers(read_csv(path))
-    np.testing.assert_array_equal(found.frames["Sea"].standard_error, [0.1, 0.3, 0.4])
-    assert found.parameters["Sea"]["note"].tolist() == ["a", "a", "b"]
-    assert found.frames["Sea"].origin.tolist() == [f"{path}, line {line}" for line in (2, 4, 5)]
+    rows = "Sea,4,1.0,0.1,1,a\nSea,4,50,0.2,1,a\nSea,4,1.1,0.3,1,a\nSea,8,0.6,0.4,1,b\n"
+    path.write_text(f"participant,ranks,seconds,standard_error,level,note\n{rows}")
+    kept = without_stragglers(read_csv(path))
+    frame = kept.frames["Sea"]
+    assert frame.standard_error.tolist() == [0.1, 0.3, 0.4]
+    assert kept.parameters["Sea"]["note"].tolist() == ["a", "a", "b"]
+    assert frame.origin.tolist() == [f"{path}, line {line}" for line in (2, 4, 5)]

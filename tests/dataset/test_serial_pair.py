@@ -74,22 +74,23 @@ def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path)
         assert part.wait_seconds <= part.window_seconds
 
 
-@pytest.mark.parametrize(("finished", "last"), [(False, 0.04), (True, 0.09)])
-def test_the_wait_after_the_last_window_counts_only_where_that_was_the_end(
-    finished: bool, last: float, tmp_path: Path
+@pytest.mark.parametrize(
+    ("windows", "finished", "waits"),
+    [
+        # Each wait is for the window after: of a killed run the last is for one that is lost.
+        (range(1, 6), False, [0.5, 0.01, 0.02, 0.03, 0.04]),
+        (range(1, 6), True, [0.5, 0.01, 0.02, 0.03, 0.09]),
+        # Waits stay where they were recorded if the first windows are lost.
+        (range(3, 7), True, [0.03, 0.04, 0.05, 0.06]),
+    ],
+)
+def test_waits_of_the_second_participant_count_for_the_window_after(
+    windows: range, finished: bool, waits: list[float], tmp_path: Path
 ) -> None:
-    """Each wait of the second participant is for the window after: of a killed run the last is for one that is lost."""
-    rows = [row(w, 0.1, 0.1, 0.01 * w) for w in range(1, 6)]
+    rows = [row(w, 0.1, 0.1, 0.01 * w) for w in windows]
     write_store(tmp_path, rows, "B", configuration=SERIAL, initialize_wait=0.5, finished=finished)
     (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["B"].wait_seconds, [0.5, 0.01, 0.02, 0.03, last])
-
-
-def test_waits_stay_where_they_were_recorded_if_the_first_windows_are_lost(tmp_path: Path) -> None:
-    rows = [row(w, 0.1, 0.1, 0.01 * w) for w in range(3, 7)]
-    write_store(tmp_path, rows, "B", configuration=SERIAL, initialize_wait=0.5)
-    (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["B"].wait_seconds, [0.03, 0.04, 0.05, 0.06])
+    np.testing.assert_allclose(run.participants["B"].wait_seconds, waits)
 
 
 def test_no_more_than_the_overhead_can_hide_a_wait(tmp_path: Path) -> None:

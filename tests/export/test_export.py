@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from profiling_helpers import database
 from record_helpers import configuration, run_pair
-from store_helpers import PARALLEL, START, metadata, row, rows, write_store
+from report_helpers import refused
+from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe
 from precice_lb.ingest.profiling import import_profiling
-from precice_lb.store.columns import SECTIONS
-from precice_lb.store.spool import StoreWriter
 
 TEXT = configuration("parallel-explicit")
 
@@ -44,26 +43,21 @@ def checked(path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Read a trace by the rules of its format; slices by the names of process and thread."""
     trace = json.loads(path.read_text(encoding="ascii"), parse_float=Decimal)
     assert trace["displayTimeUnit"] in ("ms", "ns")
-    processes: dict[int, str] = {}
-    threads: dict[tuple[int, int], str] = {}
+    names: dict[str, dict[tuple[int, int], str]] = defaultdict(dict)
     slices: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for event in trace["traceEvents"]:
-        assert isinstance(event["name"], str)
-        assert isinstance(event["pid"], int)
-        assert isinstance(event["tid"], int)
+        assert [type(event[key]) for key in ("name", "pid", "tid")] == [str, int, int]
+        place = event["pid"], event["tid"]
         if event["ph"] == "M":
             assert event["name"] in ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
-            if event["name"] == "process_name":
-                processes[event["pid"]] = event["args"]["name"]
-            if event["name"] == "thread_name":
-                threads[event["pid"], event["tid"]] = event["args"]["name"]
+            names[event["name"]][place] = event["args"].get("name")
             continue
         assert event["ph"] == "X"
         assert event["cat"] in ("Solver", "preCICE")
-        assert event["ts"] >= 0
-        assert event["dur"] >= 0
-        slices[event["pid"], event["tid"]].append(event)
-    assert set(slices) <= set(threads)
+        assert min(event["ts"], event["dur"]) >= 0
+        slices[place].append(event)
+    processes = {pid: name for (pid, _), name in names["process_name"].items()}
+    assert set(slices) <= set(names["thread_name"])
     assert len(set(processes.values())) == len(processes)
     for events in slices.values():
         open_: list[Decimal] = []
@@ -73,7 +67,7 @@ def checked(path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
             # Slices of a thread lie within each other or apart.
             assert not open_ or event["ts"] + event["dur"] <= open_[-1], event
             open_.append(event["ts"] + event["dur"])
-    return {(processes[pid], threads[pid, tid]): events for (pid, tid), events in slices.items()}
+    return {(processes[place[0]], names["thread_name"][place]): events for place, events in slices.items()}
 
 
 def traced(directory: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -83,29 +77,24 @@ def traced(directory: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return checked(path)
 
 
-def with_sections(directory: Path, names: list[str], sections: list[tuple[int, int, int, int]]) -> Path:
-    """A store of one call, of a solver with profiling sections."""
-    writer = StoreWriter(directory, metadata(), PARALLEL)
-    calls = rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)])
-    writer.append(calls, {"sections": names}, sections=np.array(sections, dtype=SECTIONS.dtype))
-    writer.close(finished=True, ended_unix_ns=START + 10**9)
-    return directory
-
-
 def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: Path) -> None:
     count = export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
-    found = checked(tmp_path / "trace.json")
-    assert sorted(found) == [(name, rank) for name in "AB" for rank in ("Primary (0)", "Secondary (1)")]
-    assert count == sum(map(len, found.values()))
-    events = found["A", "Primary (0)"]
-    by_name = {name: [e for e in events if e["name"] == name] for name in {e["name"] for e in events}}
-    assert set(by_name) == {"initialize", "mapping", "waitAndReceiveData", "solver.advance", "advance"}
-    assert {e["dur"] for e in by_name["solver.advance"]} == {Decimal("400000")}
-    assert {e["dur"] for e in by_name["advance"]} == {Decimal("100000")}
-    assert {e["dur"] for e in by_name["waitAndReceiveData"]} == {Decimal("80000")}
-    assert {e["cat"] for e in by_name["solver.advance"]} == {"Solver"}
-    assert {e["cat"] for e in by_name["advance"]} == {"preCICE"}
-    assert [e["args"] for e in by_name["advance"]] == [{"window": w, "iteration": 1} for w in range(1, 11)]
+    slices = checked(tmp_path / "trace.json")
+    assert sorted(slices) == [(name, rank) for name in "AB" for rank in ("Primary (0)", "Secondary (1)")]
+    assert count == sum(map(len, slices.values()))
+    events = slices["A", "Primary (0)"]
+    # Microseconds, and who takes them.
+    planted = {
+        "solver.advance": (Decimal(400_000), "Solver"),
+        "advance": (Decimal(100_000), "preCICE"),
+        "waitAndReceiveData": (Decimal(80_000), "preCICE"),
+        "mapping": (Decimal(10_000), "preCICE"),
+    }
+    assert {(e["name"], e["dur"], e["cat"]) for e in events if e["name"] != "initialize"} == {
+        (name, *values) for name, values in planted.items()
+    }
+    windows = [event["args"] for event in events if event["name"] == "advance"]
+    assert windows == [{"window": w, "iteration": 1} for w in range(1, 11)]
 
 
 @pytest.mark.parametrize("run", ["all-implicit", "api-just-in-time", "all-parallel"])
@@ -117,7 +106,7 @@ def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) ->
 
 @pytest.mark.precice
 def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_path: Path) -> None:
-    run_pair(tmp_path, "serial-implicit", windows=4)
+    run_pair(tmp_path, "serial-implicit", windows=4, backend="libprecice")
     names = {event["name"] for events in traced(tmp_path).values() for event in events}
     assert {"waitAndReceiveData", "mapping"} <= names
     frame = to_dataframe([tmp_path])
@@ -146,10 +135,11 @@ def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
 
 
 def test_sections_of_the_solver_lie_in_its_slice_the_longer_one_outside(tmp_path: Path) -> None:
-    sections = [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000), (2, 1, 1_900_000, 500_000)]
-    found = traced(with_sections(tmp_path / "stores", ["outer <b>", "inner", "across"], sections))
-    events = sorted(found["A", "Primary (0)"], key=lambda event: (event["ts"], -event["dur"]))
-    assert [event["name"] for event in events] == ["solver.advance", "outer <b>", "inner", "advance"]
+    calls = [(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]
+    sections = [("inner", 1, 1_000_100, 1000), ("outer <b>", 1, 1_000_100, 500_000), ("across", 1, 1_900_000, 500_000)]
+    write_store(tmp_path / "stores", calls, sections=sections)
+    events = sorted(traced(tmp_path / "stores")["A", "Primary (0)"], key=lambda event: (event["ts"], -event["dur"]))
+    assert [event["name"] for event in events] == ["initialize", "solver.advance", "outer <b>", "inner", "advance"]
 
 
 def test_times_of_a_trace_are_exact_and_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
@@ -183,27 +173,22 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
 def test_the_command_writes_either_and_replaces_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = stores(tmp_path / "stores")
+    directory, trace, table = stores(tmp_path / "stores"), tmp_path / "trace.json", tmp_path / "table.csv"
     monkeypatch.chdir(tmp_path)
     assert main(["export", str(directory)]) == 0
     assert "wrote trace.json" in capsys.readouterr().out
     assert main(["export", str(directory), "--format", "csv", "--output", "table.csv"]) == 0
     assert "200 rows" in capsys.readouterr().out
-    before = Path("trace.json").read_bytes(), Path("table.csv").read_bytes()
-    for more in (
-        [str(directory)],
-        [],
-        ["missing", "--output", "x.json"],
-        [str(directory), "--output", "no/place.json"],
-    ):
-        assert main(["export", *more]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
-    assert Path("trace.json").read_bytes() == before[0]
+    before = trace.read_bytes(), table.read_bytes()
+    missing, nowhere = ["missing", "--output", "x.json"], [directory, "--output", "no/place.json"]
+    for more in ([directory], [], missing, nowhere):
+        refused(capsys, "export", *more)
+    assert trace.read_bytes() == before[0]
     # Merged stores give the same.
     export_merged([directory], "merged")
     assert main(["export", "merged", "--force"]) == 0
     assert main(["export", "merged", "--format", "csv", "--output", "table.csv", "--force"]) == 0
-    assert (Path("trace.json").read_bytes(), Path("table.csv").read_bytes()) == before
+    assert (trace.read_bytes(), table.read_bytes()) == before
     with pytest.raises(StoreError):
         to_dataframe([tmp_path / "missing"])
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -78,14 +78,9 @@ def test_a_linear_map_between_the_ends_changes_nothing(seed: int) -> None:
 # --- where in the window -------------------------------------------------------------------------------------------
 
 
-@given(
-    length=st.floats(1e-9, 1e6),
-    count=st.integers(1, 300),
-    windows=st.integers(1, 5),
-)
+@given(length=st.floats(1e-9, 1e6), count=st.integers(1, 300), windows=st.integers(1, 5))
 def test_steps_that_sum_to_the_window_end_it(length: float, count: int, windows: int) -> None:
-    position = Position(1.0)
-    step = length / count
+    position, step = Position(1.0), length / count
     for _ in range(windows):
         position.start_window(length)
         for number in range(1, count):

@@ -18,7 +18,7 @@ from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
-from precice_lb.recommend import load_sources, recommend
+from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import window_section
@@ -41,24 +41,22 @@ def write_run(
     twice as long to guess, 20 and 40 µs.
     """
     names = {w: "reduced" if guess and w > 11 and w % 4 else "hold" for w in range(1, WINDOWS + 1)}
+    more: dict[str, Any] = {"guess": guess, "configuration": PATCHED} if guess else {"configuration": TEXT}
+    more |= {"started_unix_ns": start, "seconds": 30.0, "warmup_windows": 1}
+    calls = [
+        row(w, seconds, seconds, seconds, iteration=i, complete=i == most)
+        for w, name in names.items()
+        for most in [5 if name == "reduced" else 9]
+        for i in range(1, most + 1)
+    ]
     for participant, size in zip("AB", ranks, strict=True):
-        for rank in range(size):
-            calls = [
-                row(w, seconds, seconds, seconds, iteration=i, complete=i == most)
-                for w, name in names.items()
-                for most in [5 if name == "reduced" else 9]
-                for i in range(1, most + 1)
-            ]
+        for rank in range(1, size + 1):
             guesses = [
-                (w, name, (rank + 1) * 20e-6, math.nan if name == "hold" else 0.1 * (rank + 1))
+                (w, name, rank * 20e-6, math.nan if name == "hold" else 0.1 * rank)
                 for w, name in names.items()
                 if guess and participant == "B"
             ]
-            more = {"guess": guess} if guess else {}
-            write_store(
-                directory, calls, participant, rank, size, configuration=PATCHED if guess else TEXT,
-                started_unix_ns=start, seconds=30.0, guesses=guesses, warmup_windows=1, **more,
-            )  # fmt: skip
+            write_store(directory, calls, participant, rank - 1, size, guesses=guesses, **more)
 
 
 def words(blocks: Any) -> str:
@@ -84,10 +82,16 @@ def test_planted_guesses_are_recovered(tmp_path: Path, merged: bool) -> None:
     assert FACT.format("0.29") in words(summary_blocks([run]))
 
 
+def result_of(directory: Path, ranks: int) -> Recommendation:
+    measurements = load_sources([directory])
+    schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
+    return recommend(measurements, ranks, schedule=schedule)
+
+
 def test_the_report_shows_them(tmp_path: Path) -> None:
     write_run(tmp_path, "auto")
-    expected = FACT.format("0.15")
-    assert expected[1:] in words(list(window_section(evidence(tmp_path))))
+    evidence = Evidence(result_of(tmp_path, 8), load_runs([tmp_path]), (tmp_path,), command="precice-lb report")
+    assert FACT.format("0.15")[1:] in words(list(window_section(evidence)))
 
 
 def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
@@ -138,10 +142,7 @@ def test_iterations_are_those_of_the_newest_guess_and_seconds_of_all_runs(
         # What the runs themselves measured is compared for as many iterations.
         measured = sorted((run.window_seconds["A"] for run in table.runs), reverse=True)
         np.testing.assert_allclose(measured, [2 * 8e-3 / ranks * used for ranks in (1, 2, 4, 8)], rtol=0.01)
-    measurements = load_sources([tmp_path])
-    schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
-    result = recommend(measurements, 16, schedule=schedule)
-    assert result.to_dict()["measurements"]["iterations"] == pytest.approx({"A": used, "B": used})
+    assert result_of(tmp_path, 16).to_dict()["measurements"]["iterations"] == pytest.approx({"A": used, "B": used})
 
 
 def test_a_participant_without_newer_runs_keeps_its_iterations(tmp_path: Path) -> None:
@@ -149,12 +150,3 @@ def test_a_participant_without_newer_runs_keeps_its_iterations(tmp_path: Path) -
     write_run(tmp_path / "2", "auto", start=START + MINUTE)
     shutil.rmtree(tmp_path / "2" / "A-1")
     assert pooled_iterations(load_runs([tmp_path])) == pytest.approx({"A": WITHOUT, "B": WITH})
-
-
-def evidence(directory: Path) -> Evidence:
-    runs = load_runs([directory])
-    measurements = measurements_from_runs(runs)
-    schedule = Schedule.from_config(
-        parse_configuration(runs[0].configuration), measurements.iterations, measurements.overhead
-    )
-    return Evidence(recommend(measurements, 8, schedule=schedule), runs, (directory,), command="precice-lb report")

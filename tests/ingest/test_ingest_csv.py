@@ -107,13 +107,11 @@ def test_no_format_is_loaded_before_it_is_asked_for() -> None:
 
 
 def test_different_parameters_or_names_of_columns_are_refused(tmp_path: Path) -> None:
-    first = write(tmp_path / "a.csv", f"{HEAD},mesh\nA,1,2,3\n")
-    second = write(tmp_path / "b.csv", f"{HEAD},grid\nA,1,2,3\n")
+    first, second = (write(tmp_path / f"{name}.csv", f"{HEAD},{name}\nA,1,2,3\n") for name in ("mesh", "grid"))
     with pytest.raises(DataError) as caught:
         import_measurements("csv", [first, second])
-    assert str(caught.value).startswith(
-        f"expected runs of one case, found A with the parameters mesh in {first} and grid in {second}; "
-    )
+    words = f"expected runs of one case, found A with the parameters mesh in {first} and grid in {second}; "
+    assert str(caught.value).startswith(words)
     with pytest.raises(DataError, match="name of another column"):
         join([Sample("A", 1, 2.0, "a.txt", parameters={"Ranks": 4.0})])
 
@@ -146,34 +144,6 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows
         assert [tuple(row) for row in samples[name]] == expected
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_cells_may_be_apart_by_semicolons_or_tabs(tmp_path: Path, delimiter: str) -> None:
-    rows = [["participant", "ranks", "seconds", "note"], ["A", "1", "2.5", "a"], ['"B, C; D"', "2", "1e-3", "b"]]
-    result = read_csv(write(tmp_path / "m.csv", "\n\n" + "\r\n".join(delimiter.join(row) for row in rows) + "\r\n"))
-    assert {name: rows.tolist() for name, rows in result.samples.items()} == {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}
-
-
-def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
-    text = "participant,ranks,seconds,,\nA,1,2,,\n,,,,\nA,2,1,,\n"
-    np.testing.assert_array_equal(read_csv(write(tmp_path / "m.csv", text)).samples["A"], [[1, 2], [2, 1]])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "participant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1e-1;2.1\n",
-        'participant\tranks\tseconds\tnote\nA\t1\t2,5\t"a,b"\nA\t2\t1,250\tc\nB\t36\t0,1\t2.1\n',
-    ],
-)
-def test_decimal_commas_are_read(tmp_path: Path, text: str) -> None:
-    result = read_csv(write(tmp_path / "m.csv", text))
-    assert {name: rows.tolist() for name, rows in result.samples.items()} == {
-        "A": [[1, 2.5], [2, 1.25]],
-        "B": [[36, 0.1]],
-    }
-    assert result.parameters["A"]["note"].tolist() == ["a,b", "c"]
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -192,6 +162,37 @@ def test_tables_in_which_a_comma_may_mean_two_things_are_refused(tmp_path: Path,
         read_csv(write(tmp_path / "m.csv", "participant;ranks;seconds\n" + rows))
 
 
+ROWS = '\n\nparticipant,ranks,seconds,note\r\nA,1,2.5,a\r\n"B, C; D",2,1e-3,b\r\n'
+
+
+DECIMALS = {"A": [[1, 2.5], [2, 1.25]], "B": [[36, 0.1]]}
+
+
+@pytest.mark.parametrize(
+    ("text", "samples", "notes"),
+    [
+        (ROWS, {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}, ["a"]),
+        (ROWS.replace(",", ";").replace("B; C", "B, C"), {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}, ["a"]),
+        (ROWS.replace(",", "\t").replace("B\t C", "B, C"), {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}, ["a"]),
+        # What a spreadsheet leaves empty is cut off.
+        (f"{HEAD},,\nA,1,2,,\n,,,,\nA,2,1,,\n", {"A": [[1, 2], [2, 1]]}, []),
+        # Decimal commas.
+        ("participant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1e-1;2.1\n", DECIMALS, ["a,b", "c"]),
+        (
+            'participant\tranks\tseconds\tnote\nA\t1\t2,5\t"a,b"\nA\t2\t1,250\tc\nB\t36\t0,1\t2.1\n',
+            DECIMALS,
+            ["a,b", "c"],
+        ),
+    ],
+)
+def test_tables_of_spreadsheets_are_read(
+    tmp_path: Path, text: str, samples: dict[str, list[list[float]]], notes: list[str]
+) -> None:
+    result = read_csv(write(tmp_path / "m.csv", text))
+    assert {name: rows.tolist() for name, rows in result.samples.items()} == samples
+    assert [*result.parameters["A"].get("note", [])] == notes
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_encodings_of_spreadsheets_are_read(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "m.csv"
@@ -206,19 +207,15 @@ def test_a_frame_is_read_as_a_file_is(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     text = "participant,ranks,seconds\nAir,36.0,5.6\nAir,72.0,3.1\nSea,36.0,20\nSea,72.0,12.1\n"
     path = write(tmp_path / "m.csv", text)
-    for measurements in (
-        read_csv(path),
-        read_frame(pandas.read_csv(path)),
-        read_frame(pandas.read_csv(path, dtype=str)),
-    ):
+    frames = (pandas.read_csv(path), pandas.read_csv(path, dtype=str))
+    for measurements in (read_csv(path), *map(read_frame, frames)):
         assert measurements.samples["Air"].tolist() == [[36, 5.6], [72, 3.1]]
     path.write_text(text.replace("36.0", "36.5", 1))
-    for read, where in (
-        (lambda: read_csv(path), "line 2"),
-        (lambda: read_frame(pandas.read_csv(path)), "DataFrame, row 1"),
-    ):
-        with pytest.raises(DataError, match=f"{where}: expected a whole number .* in column ranks, found '36.5'"):
-            read()
+    refused = ": expected a whole number .* in column ranks, found '36.5'"
+    with pytest.raises(DataError, match=f"line 2{refused}"):
+        read_csv(path)
+    with pytest.raises(DataError, match=f"DataFrame, row 1{refused}"):
+        read_frame(pandas.read_csv(path))
 
 
 def test_error_and_iterations_have_columns_of_their_own(tmp_path: Path) -> None:

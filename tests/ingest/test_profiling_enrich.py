@@ -10,54 +10,40 @@ import numpy as np
 import pytest
 from profiling_helpers import DATA, later, with_header
 from record_helpers import configuration
-from store_helpers import metadata
+from store_helpers import write_store
 
 from precice_lb.case.coupling import roles_of
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
 from precice_lb.ingest.profiling.find import profiled_case
-from precice_lb.store.columns import ADVANCES, INITIALIZE
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankFile
-from precice_lb.store.spool import StoreWriter
 
 MORE_NS = 3000
-
-
-def folder_of(directory: Path) -> Path:
-    folder = directory / "precice-profiling"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+FUNDAMENTAL = (DATA / "fundamental" / "precice-config.xml").read_text()
 
 
 def record(
     directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), waited_ns: int = -1, **more: Any
 ) -> RankFile:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
-    header = profile.header
-    text = more.pop("configuration", None) or (DATA / "fundamental" / "precice-config.xml").read_text()
-    data = metadata(header.participant, header.rank, header.size, configuration=text)
+    header, clock = profile.header, 10**15
     started = header.unix_us * 1000 + 50_000_000 + later_ns
-    data |= {"backend": "libprecice", "started_unix_ns": started, "started_clock_ns": 10**15}
-    data |= {"working_directory": str(directory), **more}
-    writer = StoreWriter(directory / "precice-lb-store", data, text)
-    zero = 10**15 - 50_000_000
-    if len(profile.initialize):
-        times = profile.initialize[0]
-        begin = zero + 1000 * times["begin_us"] - MORE_NS
-        row = (begin, 1000 * times["call_us"] + 2 * MORE_NS, -1, -1)
-        writer.append(initialize=np.array([row], dtype=INITIALIZE.dtype))
-    calls = profile.calls[rows]
-    advances = np.zeros(len(calls), dtype=ADVANCES.dtype)
-    advances["window"] = np.arange(1, len(calls) + 1)
-    advances["iteration"] = 1
-    advances["window_complete"] = True
-    advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
-    advances["advance_ns"] = 1000 * calls["call_us"] + 2 * MORE_NS
-    advances["solve_ns"] = 1000 * calls["solve_us"]
-    advances["mapping_ns"] = advances["wait_ns"] = waited_ns
-    writer.append(advances)
-    writer.close(finished=True, ended_unix_ns=started + 10**9)
-    return read_store(writer.path)
+    times = {"started_unix_ns": started, "started_clock_ns": clock, "working_directory": str(directory)}
+
+    def around(call: np.void) -> tuple[int, int]:
+        """Begin and length of the recorder's interval around preCICE's own."""
+        return clock - 50_000_000 + 1000 * int(call["begin_us"]) - MORE_NS, 1000 * int(call["call_us"]) + 2 * MORE_NS
+
+    calls = []
+    for window, call in enumerate(profile.calls[rows], start=1):
+        begin, length = around(call)
+        calls.append((window, 1, begin, 1000 * int(call["solve_us"]), length, waited_ns, waited_ns, 0.0, True))
+    path = write_store(
+        directory / "precice-lb-store", calls, header.participant, header.rank, header.size, seconds=1.0,
+        initialize=[(*around(call), -1, -1) for call in profile.initialize[:1]],
+        **{"configuration": FUNDAMENTAL, "backend": "libprecice", **times, **more},
+    )  # fmt: skip
+    return read_store(path)
 
 
 def joined(store: RankFile) -> RankFile:
@@ -66,11 +52,11 @@ def joined(store: RankFile) -> RankFile:
 
 
 def sample(directory: Path, run: str = "fundamental", name: str = "A-0-1") -> Profile:
-    path = folder_of(directory) / f"{name}.txt"
-    shutil.copy(DATA / run / f"{name}.txt", path)
+    folder = directory / "precice-profiling"
+    folder.mkdir(parents=True, exist_ok=True)
     # Of another size: it does not disturb.
-    (folder_of(directory) / f"{name[0]}-0-4.txt").write_text("not this one")
-    return read_profile(path)
+    (folder / f"{name[0]}-0-4.txt").write_text("not this one")
+    return read_profile(Path(shutil.copy(DATA / run / f"{name}.txt", folder)))
 
 
 @pytest.mark.parametrize("run", ["fundamental", "api-just-in-time", "all-implicit", "flush-every-1"])
@@ -102,22 +88,17 @@ def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path
 
 
 def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "out"
-    profile = sample(elsewhere)
-    text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    text = text.replace("<log>", '<profiling directory="../out"/><log>')
-    solver = tmp_path / "solver"
-    solver.mkdir()
-    store = record(solver, profile, configuration=text, working_directory="/nowhere/solver")
-    assert "timing_source" in joined(store).metadata
-    store = record(solver, profile, configuration=text)
-    assert "timing_source" in joined(store).metadata
+    profile = sample(tmp_path / "out")
+    text = FUNDAMENTAL.replace("<log>", '<profiling directory="../out"/><log>')
+    (tmp_path / "solver").mkdir()
+    for more in ({"working_directory": "/nowhere/solver"}, {}):
+        store = record(tmp_path / "solver", profile, configuration=text, **more)
+        assert "timing_source" in joined(store).metadata
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, -5.0, -0.5, 5.0, 3600.0])
 def test_a_file_of_the_same_size_from_another_run_is_refused(tmp_path: Path, seconds: float) -> None:
-    profile = sample(tmp_path)
-    store = joined(record(tmp_path, profile, later_ns=round(seconds * 1e9)))
+    store = joined(record(tmp_path, sample(tmp_path), later_ns=round(seconds * 1e9)))
     assert "timing_source" not in store.metadata
     assert "run" in store.metadata["timing_problem"] or "others" in store.metadata["timing_problem"]
     assert (store.advances["wait_ns"] == -1).all()
@@ -135,21 +116,18 @@ def test_calls_that_are_not_within_the_recorded_ones_are_of_another_run(tmp_path
 
 def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     profile = sample(tmp_path)
-    text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    off = text.replace("<log>", '<profiling mode="off"/><log>')
-    stores = {name: record(tmp_path, profile, configuration=config) for name, config in (("on", text), ("off", off))}
+    off = FUNDAMENTAL.replace("<log>", '<profiling mode="off"/><log>')
+    on, off = (record(tmp_path, profile, configuration=text) for text in (FUNDAMENTAL, off))
     path = profile.header.path
-    content = path.read_text()
+    head = path.read_text().splitlines(keepends=True)[0]
     path.unlink()
-    assert "keep preCICE's profiling files" in joined(stores["on"]).metadata["timing_problem"]
-    assert 'mode="fundamental"' in joined(stores["off"]).metadata["timing_problem"]
-    path.write_text(content.splitlines(keepends=True)[0])
-    problem = joined(stores["on"]).metadata["timing_problem"]
-    assert "record more time windows" in problem
-    assert str(path) in problem
-    path.write_text("")
-    assert "an empty file" in joined(stores["on"]).metadata["timing_problem"]
-    for store in map(joined, stores.values()):
+    assert 'mode="fundamental"' in joined(off).metadata["timing_problem"]
+    for content, words in ((None, "keep preCICE's profiling files"), (head, "record more time windows"), ("", "empty")):
+        if content is not None:
+            path.write_text(content)
+        store = joined(on)
+        assert words in store.metadata["timing_problem"]
+        assert str(path) in store.metadata["timing_problem"]
         assert (store.advances["wait_ns"] == -1).all()
         assert (store.initialize["wait_ns"] == -1).all()
 
@@ -158,17 +136,18 @@ def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("again", [False, True])
 def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, again: bool) -> None:
     """Stores name the directory in which the solver ran, wherever they are now."""
-    work = tmp_path / "campaign" / "runs" / "001" / "case" / "fluid"
+    campaign = tmp_path / "campaign"
+    work = campaign / "runs" / "001" / "case" / "fluid"
     profile = sample(work)
     made = record(work, profile).path
-    place = tmp_path / "campaign" / stores / made.parent.name
+    place = campaign / stores / made.parent.name
     place.mkdir(parents=True)
     made.rename(place / made.name)
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
+    campaign.rename(tmp_path / "elsewhere" / "renamed")
     if again:
         # Another run is where the first one was.
-        with_header(DATA / "fundamental" / "A-0-1.txt", later(3600), folder_of(work) / "A-0-1.txt")
+        with_header(sample(work).header.path, later(3600))
     (path,) = (tmp_path / "elsewhere").rglob("*.h5")
     store = joined(read_store(path))
     assert "timing_problem" not in store.metadata
@@ -177,17 +156,14 @@ def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, a
 
 def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: Path) -> None:
     """Nothing was moved: the solver's working directory is there, and preCICE has written nothing yet."""
-    profile = sample(tmp_path)
-    work = tmp_path / "fluid"
-    store = record(work, profile)
+    store = record(tmp_path / "fluid", sample(tmp_path))
     assert "found none; keep preCICE's profiling files" in joined(store).metadata["timing_problem"]
 
 
 @pytest.mark.parametrize("flush", ["", "20", "7", "13", "0", "5000"])
 def test_no_remedy_is_what_is_already_set(flush: str) -> None:
     attribute = f' flush-every="{flush}"' if flush else ""
-    text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    case = profiled_case(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    case = profiled_case(FUNDAMENTAL.replace("<log>", f"<profiling{attribute}/><log>"))
     other = f'or set <profiling flush-every="13"/>, found "{flush or 50}" (1 to 12 lose the first records)'
     expected = 'found flush-every="13"' if flush == "13" else other
     assert case.flush_remedy == f"record more time windows, {expected}"
@@ -258,16 +234,16 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes(
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:
     text = configuration("serial-explicit")
-    assert profiled_case(text).waits("B") == ("wait_us",)
-    first = text.replace('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
-    assert profiled_case(first).waits("B") == ("wait_us", "steering_us")
-    assert profiled_case(first).waits("A") == ("wait_us",)
-    synchronised = text.replace("<log ", '<profiling synchronize="true"/><log ')
-    assert profiled_case(synchronised).waits("A") == ("wait_us", "send_us")
+    for changed, name, waits in (
+        (text, "B", ("wait_us",)),
+        (text.replace(*FIRST), "B", ("wait_us", "steering_us")),
+        (text.replace(*FIRST), "A", ("wait_us",)),
+        (text.replace("<log ", '<profiling synchronize="true"/><log '), "A", ("wait_us", "send_us")),
+    ):
+        assert profiled_case(changed).waits(name) == waits
 
 
 def test_a_header_that_names_another_rank_is_refused(tmp_path: Path) -> None:
     profile = sample(tmp_path)
-    store = record(tmp_path, profile)
     with_header(profile.header.path, lambda _: {"name": "B"})
-    assert "another rank" in joined(store).metadata["timing_problem"]
+    assert "another rank" in joined(record(tmp_path, profile)).metadata["timing_problem"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from profiling_helpers import to_json
 
@@ -21,6 +21,7 @@ from precice_lb.ingest.profiling.files import parse_block, read_header
 
 DATA = Path(__file__).parents[1] / "data" / "profiling"
 SAMPLES = sorted(DATA.glob("*/*.txt"))
+HEADER = SAMPLES[0].read_text().splitlines(keepends=True)[0]
 GOLDEN = json.loads((DATA / "totals.json").read_text())
 
 
@@ -131,15 +132,14 @@ def test_lost_first_records_lose_nothing_else() -> None:
 def test_a_truncated_file_is_a_valid_prefix_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, path: Path, layout: str, share: float
 ) -> None:
-    whole = read_profile(path)
-    data = path.read_bytes()
-    if layout != "text":
-        data = to_lzma(data) if layout == "lzma" else to_json(data.decode()).encode()
+    whole, data, end = read_profile(path), path.read_bytes(), b"\n"
+    if layout == "lzma":
+        data = to_lzma(data)
+    elif layout == "json":
+        data, end = to_json(data.decode()).encode(), b'"events":['
     cut = tmp_path_factory.getbasetemp() / f"{path.stem}{'.json' if layout == 'json' else '.txt'}"
     cut.write_bytes(data[: round(share * len(data))])
-    end_of_header = data.index(b'"events":[') + len(b'"events":[') if layout == "json" else data.index(b"\n")
-    headless = cut.stat().st_size < end_of_header
-    if headless:
+    if cut.stat().st_size < data.index(end) + (len(end) if layout == "json" else 0):
         with pytest.raises(DataError, match=r"^[^\n]+$"):
             read_profile(cut)
         return
@@ -161,23 +161,21 @@ def test_numbers_of_any_length_are_read(records: list[tuple[int, int]]) -> None:
 
 
 @given(st.binary(max_size=25).filter(lambda line: b"\n" not in line))
+@example(b"B1:12345678901234567")
+@example(b"E1234567:1")
+@example(b"B1:")
+@example(b"B:1")
+@example(b"E1:-1")
+@example(b"")
 def test_a_line_that_is_no_record_is_refused_and_shown(line: bytes) -> None:
-    block = b"B1:5\n" + line + b"\nE1:7\n"
     if re.fullmatch(rb"[BE]\d{1,6}:\d{1,16}|N\s*\d+\s*:.*|D[^:]*:[^:]*:\s*[+-]?\d+\s*:\s*[+-]?\d+\s*", line, re.DOTALL):
         return
-    with pytest.raises(DataError, match="expected a record"):
-        parse_block(block)
-
-
-@pytest.mark.parametrize("line", [b"B1:12345678901234567", b"E1234567:1", b"B1:", b"B:1", b"E1:-1", b""])
-def test_numbers_that_preCICE_does_not_write_are_refused(line: bytes) -> None:
     with pytest.raises(DataError, match="expected a record"):
         parse_block(b"B1:5\n" + line + b"\nE1:7\n")
 
 
 def test_random_nesting_agrees_with_a_stack_also_where_records_are_lost(tmp_path: Path) -> None:
     random.seed(3)
-    header = (SAMPLES[0].read_text().splitlines()[0]) + "\n"
     for case in range(20):
         lines, stack, now = [f"N{event}:event {event}: x\n" for event in range(70)], [], 0
         for _ in range(400):
@@ -191,17 +189,19 @@ def test_random_nesting_agrees_with_a_stack_also_where_records_are_lost(tmp_path
             # Lose the first begins, so that their ends stand alone.
             del lines[70 : 70 + case]
         path = tmp_path / "A-0-1.txt"
-        path.write_text(header + "".join(lines))
+        path.write_text(HEADER + "".join(lines))
         assert read_profile(path).totals == reference_totals(path.read_text())
 
 
 def test_an_end_lost_within_an_event_leaves_the_rest(tmp_path: Path) -> None:
-    header = (SAMPLES[0].read_text().splitlines()[0]) + "\n"
     path = tmp_path / "A-0-1.txt"
-    path.write_text(header + "N1:advance\nN2:mapping\nB1:10\nB2:20\nE1:50\nB1:60\nB2:65\nE2:70\nE1:90\n")
+    path.write_text(HEADER + "N1:advance\nN2:mapping\nB1:10\nB2:20\nE1:50\nB1:60\nB2:65\nE2:70\nE1:90\n")
     profile = read_profile(path)
     assert profile.totals == {"advance": (2, 70), "advance/mapping": (1, 5)}
     assert profile.calls["mapping_us"].tolist() == [0, 5]
+
+
+META = '{"name":"A","rank":0,"size":1,"unix_us":"1","mode":"all","file_version":2}\n'
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_an_end_lost_within_an_event_leaves_the_rest(tmp_path: Path) -> None:
         ("", "an empty file"),
         ("hello\n", "'hello"),
         ('{"name":"A"}\n', "file_version 1 or 2, found None"),
-        ('{"name":"A","rank":0,"size":1,"unix_us":"1","mode":"all","file_version":3}\n', "found 3"),
-        ('{"name":"A","rank":1,"size":1,"unix_us":"1","mode":"all","file_version":2}\n', "rank below the size"),
-        ('{"name":"A","rank":0,"size":1,"unix_us":"x","mode":"all","file_version":2}\n', "unix_us"),
-        ('{"name":"A","rank":0,"size":1,"unix_us":"1","mode":"all","file_version":2}\nB1:2\nB1;2\n', "'B1;2'"),
+        (META.replace("2}", "3}"), "found 3"),
+        (META.replace('"rank":0', '"rank":1'), "rank below the size"),
+        (META.replace('"1"', '"x"'), "unix_us"),
+        (META + "B1:2\nB1;2\n", "'B1;2'"),
         ('{\n"meta": 3,\n"events":[', "a header with name, rank below"),
         ("{\n" + "[" * 5000 + '"events":[', "a header with name, rank below"),
     ],
@@ -223,15 +223,12 @@ def test_what_is_no_profiling_file_is_refused_in_one_line(tmp_path: Path, conten
     path.write_text(content)
     with pytest.raises(DataError, match=message) as caught:
         read_profile(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert re.fullmatch(f".*{re.escape(str(path))}.*", str(caught.value))
 
 
 def test_damaged_compression_and_missing_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "A-0-1.txt"
-    data = bytearray(to_lzma(SAMPLES[0].read_bytes()))
-    data[data.index(b"\n") + 1] = 0xFF
-    path.write_bytes(data)
+    path, (head, records) = tmp_path / "A-0-1.txt", to_lzma(SAMPLES[0].read_bytes()).split(b"\n", 1)
+    path.write_bytes(head + b"\n\xff" + records[1:])
     with pytest.raises(DataError, match="LZMA"):
         read_profile(path)
     with pytest.raises(DataError, match="none that can be read"):
@@ -239,12 +236,12 @@ def test_damaged_compression_and_missing_files_are_refused(tmp_path: Path) -> No
 
 
 def test_a_solver_may_name_every_step(tmp_path: Path) -> None:
-    lines = [SAMPLES[0].read_text().splitlines()[0], "N0:solver.advance", "N1:advance"]
-    for step in range(3000):
-        lines += [f"B0:{10 * step}", f"N{step + 2}:step {step}", f"B{step + 2}:{10 * step + 1}"]
-        lines += [f"E{step + 2}:{10 * step + 3}", f"E0:{10 * step + 4}", f"B1:{10 * step + 5}", f"E1:{10 * step + 9}"]
+    lines = ["N0:solver.advance", "N1:advance"]
+    for step, begin in enumerate(range(0, 30_000, 10)):
+        lines += [f"B0:{begin}", f"N{step + 2}:step {step}", f"B{step + 2}:{begin + 1}"]
+        lines += [f"E{step + 2}:{begin + 3}", f"E0:{begin + 4}", f"B1:{begin + 5}", f"E1:{begin + 9}"]
     path = tmp_path / "A-0-1.txt"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(HEADER + "\n".join(lines) + "\n")
     profile = read_profile(path)
     assert profile.totals["solver.advance/step 2999"] == (1, 2)
     assert len(profile.totals) == 3002

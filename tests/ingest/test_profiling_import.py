@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, case, imported, later, with_header
+from profiling_helpers import case, imported, later, with_header
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
@@ -49,7 +49,6 @@ def test_just_in_time_mapping_is_mapping_and_not_solve(tmp_path: Path) -> None:
     calls = read_profile(source / "precice-profiling" / "A-0-1.txt").calls
     np.testing.assert_array_equal(rows["solve_ns"], 1000 * (calls["solve_us"] - calls["jit_us"]))
     np.testing.assert_array_equal(rows["mapping_ns"], 1000 * (calls["mapping_us"] + calls["jit_us"]))
-    assert (rows["window_complete"]).all()
 
 
 def test_of_a_stopped_run_the_note_names_the_window_that_all_ranks_have(tmp_path: Path) -> None:
@@ -60,9 +59,12 @@ def test_of_a_stopped_run_the_note_names_the_window_that_all_ranks_have(tmp_path
         path.write_text("".join(lines[: round(share * len(lines))]))
     notes = import_profiling([source], tmp_path / "store").notes
     stores = imported(tmp_path / "store")
+    assert {name for name, store in stores.items() if not store.metadata["finished"]} == {"A-0", "A-1"}
     first, second = (int(stores[f"A-{rank}"].advances["window_complete"].sum()) for rank in range(2))
-    assert first > second > 0
-    assert [note for note in notes if note.endswith(f"read up to time window {second}")]
+    assert stores["B-0"].advances["window_complete"].sum() >= first > second > 0
+    # How far each participant came is said.
+    (note,) = [note for note in notes if note.endswith(f"up to time window {second}")]
+    assert note.startswith(f"{path.parent}: expected A to have come to its end")
 
 
 def test_participants_in_folders_of_their_own_find_the_configuration_above(tmp_path: Path) -> None:
@@ -117,22 +119,6 @@ def test_without_a_fitting_log_every_iteration_is_a_window_and_that_is_said(tmp_
         assert "every coupling iteration counts as a time window" in store.metadata["recording_problem"]
 
 
-def test_a_killed_run_is_imported_as_not_finished(tmp_path: Path) -> None:
-    source = case(tmp_path / "run", "all-implicit")
-    path = source / "precice-profiling" / "A-0-1.txt"
-    path.write_text(path.read_text()[:-400])
-    result = import_profiling([source], tmp_path / "store")
-    store = imported(tmp_path / "store")["A-0"]
-    assert store.metadata["finished"] is False
-    assert 0 < len(store.advances) < len(read_profile(DATA / "all-implicit" / "A-0-1.txt").calls)
-    # How far each participant came is said: B has more windows.
-    windows = int(store.advances["window_complete"].sum())
-    (note,) = result.notes
-    assert note.startswith(f"{path.parent}: expected A to have come to its end")
-    assert note.endswith(f"up to time window {windows}")
-    assert windows < imported(tmp_path / "store")["B-0"].advances["window_complete"].sum()
-
-
 @pytest.mark.parametrize(("text", "found"), [("", "an empty file"), ("TimeWindow  Iterations", "no window")])
 def test_a_run_killed_in_its_first_window_has_an_empty_log(tmp_path: Path, text: str, found: str) -> None:
     """Calls of a window that was never complete are no windows of their own."""
@@ -172,32 +158,33 @@ def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> 
 
 
 def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
-    source = case(tmp_path / "run", "fundamental")
-    with pytest.raises(DataError, match="found nothing there"):
-        import_profiling([tmp_path / "nowhere"], tmp_path / "store")
+    source, other = case(tmp_path / "run", "fundamental"), tmp_path / "other.xml"
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="found none"):
-        import_profiling([tmp_path / "empty"], tmp_path / "store")
-    with pytest.raises(DataError, match="none that can be read"):
-        import_profiling([source], tmp_path / "store", configuration=tmp_path / "nowhere.xml")
-    other = tmp_path / "other.xml"
     other.write_text((source / "precice-config.xml").read_text().replace('"A"', '"C"'))
-    with pytest.raises(DataError, match="expected participant A"):
-        import_profiling([source], tmp_path / "store", configuration=other)
+    for place, configuration, words in (
+        (tmp_path / "nowhere", None, "found nothing there"),
+        (tmp_path / "empty", None, "found none"),
+        (source, tmp_path / "nowhere.xml", "none that can be read"),
+        (source, other, "expected participant A"),
+    ):
+        with pytest.raises(DataError, match=words):
+            import_profiling([place], tmp_path / "store", configuration=configuration)
 
 
 def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
     exchanges = np.array([0, 2, 0, 2, 3, 1, 0, 1])
-    window, iteration, complete = count_windows(exchanges, np.array([2, 1]))
-    assert window.tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
-    assert iteration.tolist() == [1, 1, 2, 2, 1, 1, 2, 2]
-    assert complete.tolist() == [False, False, False, True, True, False, False, False]
+    whole = count_windows(exchanges, np.array([2, 1]))
+    assert [column.tolist() for column in whole] == [
+        [1, 1, 1, 1, 2, 3, 3, 3],
+        [1, 1, 2, 2, 1, 1, 2, 2],
+        [False, False, False, True, True, False, False, False],
+    ]
     parts, before = [], 0
     for part in np.array_split(exchanges, 3):
         parts.append(count_windows(part, np.array([2, 1]), before))
         before += int((part > 0).sum())
-    for whole, column in zip((window, iteration, complete), range(3), strict=True):
-        np.testing.assert_array_equal(np.concatenate([part[column] for part in parts]), whole)
+    for column, blocks in zip(whole, zip(*parts, strict=True), strict=True):
+        np.testing.assert_array_equal(np.concatenate(blocks), column)
     window, iteration, complete = count_windows(exchanges)
     assert window.tolist() == [1, 1, 2, 2, 3, 4, 5, 5]
     assert set(iteration) == {1}

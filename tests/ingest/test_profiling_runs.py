@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import BACKENDS, SOLVER, assert_fine, rank_stores, run_pair
+from record_helpers import BACKENDS, SOLVER, rank_stores, run_pair
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
 from precice_lb.store.reader import read_store
@@ -41,11 +41,7 @@ def joined(directory: Path) -> dict[str, RankFile]:
 def test_every_window_is_split_and_the_import_says_the_same(
     tmp_path: Path, backend: str, kind: str, profiling: str, arguments: list[str]
 ) -> None:
-    assert_fine(
-        run_pair(
-            tmp_path / "case", kind, head=profiling, solver=WORKING, arguments=arguments, PRECICE_LB_BACKEND=backend
-        )
-    )
+    run_pair(tmp_path / "case", kind, head=profiling, solver=WORKING, arguments=arguments, backend=backend)
     stores = joined(tmp_path / "case")
     result = import_profiling([tmp_path / "case"], tmp_path / "imported")
     assert result.notes == []
@@ -71,7 +67,8 @@ def test_every_window_is_split_and_the_import_says_the_same(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path, backend: str) -> None:
     killed = WORKING.replace("    log.append", "    if len(log) == 200: os.kill(os.getpid(), 9)\n    log.append")
-    results = run_pair(tmp_path / "case", "parallel-explicit", solver=killed, windows=1000, PRECICE_LB_BACKEND=backend)
+    more = {"windows": 1000, "backend": backend, "fails": True}
+    results = run_pair(tmp_path / "case", "parallel-explicit", solver=killed, **more)
     assert {result.returncode for result in results.values()} == {-signal.SIGKILL}
     for store in joined(tmp_path / "case").values():
         assert (store.advances["wait_ns"] >= 0).sum() >= 8
@@ -85,10 +82,7 @@ def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path, backend: str) 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ranks_without_vertices_are_known(tmp_path: Path, mpiexec: str, backend: str) -> None:
     one = WORKING.replace("[rank::ranks]", "[: None if rank == 0 else 0]")
-    launch = [mpiexec, "-n", "2"]
-    assert_fine(
-        run_pair(tmp_path, "parallel-explicit", solver=one, launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
-    )
+    run_pair(tmp_path, "parallel-explicit", solver=one, mpiexec=mpiexec, backend=backend)
     stores = joined(tmp_path)
     assert sorted(stores) == ["A-0", "A-1", "B-0", "B-1"]
     for name, store in stores.items():

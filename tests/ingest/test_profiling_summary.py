@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,12 +65,6 @@ def test_the_directory_is_the_current_one_by_default(
     assert str(tmp_path) not in shown
 
 
-def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_profiling([case(tmp_path / "one", "all-implicit")], tmp_path / "store")
-    runs = summaries(capsys, "--per-rank", tmp_path / "store", case(tmp_path / "two", "fundamental"))
-    assert [sorted(run["participants"]) for run in runs] == [["A", "B"], ["A", "B"]]
-
-
 def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = case(tmp_path / "run", "all-implicit")
     import_profiling([source], source / "stores")
@@ -100,20 +95,16 @@ def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
 def test_runs_are_named_by_the_directories_of_their_solvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case(tmp_path / "coarse", "fundamental")
     case(tmp_path / "fine", "all-implicit")
-    assert sorted(str(run["run"]) for run in summaries(capsys, "--per-rank", tmp_path)) == [
-        "A:1 B:1 (coarse)",
-        "A:1 B:1 (fine)",
-    ]
+    names = {str(run["run"]) for run in summaries(capsys, "--per-rank", tmp_path)}
+    assert names == {"A:1 B:1 (coarse)", "A:1 B:1 (fine)"}
 
 
 def test_a_run_that_was_killed_says_over_which_windows_its_means_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = case(tmp_path / "run", "all-implicit")
-    cut = source / "precice-profiling" / "A-0-1.txt"
+    cut = case(tmp_path, "all-implicit") / "precice-profiling" / "A-0-1.txt"
     content = cut.read_bytes()
     cut.write_bytes(content[: len(content) * 7 // 10])
-    assert main(["summary", str(source), "--warmup", "0"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    begin = shown.index("not finished: A did not come to the end")
-    assert shown[begin:].index("over 2 windows of A and 6 windows of B after a warm-up of 0") > 0
+    assert main(["summary", str(tmp_path), "--warmup", "0"]) == 0
+    words = "not finished: A did not come to the end.*over 2 windows of A and 6 windows of B after a warm-up of 0"
+    assert re.search(words, " ".join(capsys.readouterr().out.split()))

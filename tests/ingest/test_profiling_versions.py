@@ -105,14 +105,12 @@ def test_the_last_end_counts_at_every_depth(tmp_path: Path) -> None:
     """A vector of running events that grows from 1 to 2 to 4 ends those that it moves."""
     head = '{"name":"A","rank":0,"size":1,"unix_us":"5","mode":"all","compression":false,"file_version":2}'
     records = "B5:0 B1:10 B2:20 E1:20 B3:30 E1:30 E2:30 E3:40 E2:50 E1:60 E5:70 B6:70 E6:80"
+    names = "N1:a N2:b N3:c N5:solver.advance N6:advance"
     path = tmp_path / "A-0-1.txt"
-    path.write_text(
-        "\n".join([head, "N1:a", "N2:b", "N3:c", "N5:solver.advance", "N6:advance", records.replace(" ", "\n"), ""])
-    )
+    path.write_text("\n".join([head, *names.split(), *records.split(), ""]))
     totals = read_profile(path).totals
-    assert totals["solver.advance/a"] == (1, 50)
-    assert totals["solver.advance/a/b"] == (1, 30)
-    assert totals["solver.advance/a/b/c"] == (1, 10)
+    planted = {"a": (1, 50), "a/b": (1, 30), "a/b/c": (1, 10)}
+    assert {name: totals[f"solver.advance/{name}"] for name in planted} == planted
 
 
 @pytest.mark.parametrize("command", ["summary", "import"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, assert_fine, run_pair
+from record_helpers import SOLVER, run_pair
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
@@ -43,13 +43,12 @@ def _runs(
 ) -> list[CoupledRun]:
     """Record a run for each distribution of A's cells, on the emulated clock."""
     for number, ranks in enumerate(held):
-        results = run_pair(
+        run_pair(
             directory / str(number), "parallel-explicit", solver=WORKING, emulated=True,
             launch=[mpiexec, "-n", str(len(ranks))] if len(ranks) > 1 else [], arguments=[str(len(ranks))],
-            HELD=json.dumps(ranks), COSTS=json.dumps(COSTS), PRECICE_LB_BACKEND="embedded",
+            HELD=json.dumps(ranks), COSTS=json.dumps(COSTS),
             PRECICE_LB_METADATA=json.dumps({"run": str(number)}), **variables,
         )  # fmt: skip
-        assert_fine(results)
     return load_runs([directory], warmup=1)
 
 

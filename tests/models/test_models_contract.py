@@ -18,7 +18,7 @@ from sklearn.metrics import r2_score
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, make_learner
-from precice_lb.models.published.formula import formula_of
+from precice_lb.models.base import formula_of
 from precice_lb.text import to_jsonable
 
 Array = NDArray[np.float64]

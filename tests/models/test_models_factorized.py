@@ -108,10 +108,10 @@ def test_communication_measured_apart_tells_where_the_sum_does_not() -> None:
 @pytest.mark.parametrize(
     ("parameters", "columns", "words"),
     [
-        ({"fraction_columns": (1,)}, {}, "out of 1 to 3 but 1"),
-        ({"fraction_columns": (4,)}, {}, "out of 1 to 3 but 1"),
-        ({}, {"communication": np.full(60, 1e9)}, "from 0 to below the seconds"),
-        ({}, {"communication": np.full(60, -1.0)}, "from 0 to below the seconds"),
+        ({"fraction_columns": (1,)}, {}, "out of 1 to 3 but the size's"),
+        ({"fraction_columns": (4,)}, {}, "out of 1 to 3 but the size's"),
+        ({}, {"communication": np.full(60, 1e9)}, "from 0 to below the .* s of its row"),
+        ({}, {"communication": np.full(60, -1.0)}, "from 0 to below the .* s of its row"),
         ({}, {"communication": np.zeros(3)}, r"shape \(60,\)"),
     ],
 )

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import make_learner
-from precice_lb.models.published.formula import Formula
+from precice_lb.models.base import Formula
 from precice_lb.models.published.normal_form import EPMNFRegressor, PMNFRegressor, smape
 
 Array = NDArray[np.float64]
@@ -116,9 +116,9 @@ def test_terms_that_are_infinite_at_a_measurement_are_left_out() -> None:
         ({"n_terms": 4}, r"'n_terms' parameter of PMNFRegressor .* range \[1, 3\]. Got 4"),
         ({"n_terms": 3}, "needs 4 rank counts in every training set .* found 3; measure more"),
         ({"folds": 1}, "folds"),
-        ({"folds": 9}, "at least 9 measurements for cross-validation, found 4"),
+        ({"folds": 9}, "at least 9 measurements, found 4"),
         ({"ridge": -1.0}, "ridge"),
-        ({"exponents": ()}, "at least 2 usable terms, found 0"),
+        ({"exponents": ()}, "2 usable terms, found 0"),
         ({"exponents": tuple(np.linspace(-2, 2, 300)), "n_terms": 3}, "at most 50,000,000 hypotheses, found"),
     ],
 )
@@ -188,7 +188,9 @@ def test_without_a_full_grid_slices_are_used() -> None:
     model = EPMNFRegressor(**words).fit(x, 3 + 50 * x[:, 1] / x[:, 0])
     assert set(terms_of(model)) == {((-1.0, 0.0), (1.0, 0.0))}
     np.testing.assert_allclose(model.predict(GRID), 3 + 50 * GRID[:, 1] / GRID[:, 0], rtol=1e-6)
-    with pytest.raises(ModelError, match=r"column 0 of X measured with all other columns alike, found 1.*no full grid"):
+    with pytest.raises(
+        ModelError, match=r"column 0 of X measured with all other columns alike, found 1; measure along it"
+    ):
         EPMNFRegressor().fit(np.column_stack([VALUES, VALUES]), VALUES)
 
 

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,29 +162,27 @@ def _connections() -> list[tuple[str, str]]:
 
 def collect(place: Path, spec: Spec) -> dict[str, Any]:
     """What a run made of a case: connections per pair of ranks, and each receiver rank's vertices per mesh."""
-    ends: dict[tuple[str, str], int] = {}
-    for rank in range(spec["ranks"][0]):
-        for local, remote in json.loads((place / f"A-{rank}.json").read_text()):
-            ends[(remote, local)] = rank
-    count: dict[tuple[int, int], int] = {}
-    for rank in range(spec["ranks"][1]):
-        for local, remote in json.loads((place / f"B-{rank}.json").read_text()):
-            if (local, remote) in ends:
-                pair = (ends[(local, remote)], rank)
-                count[pair] = count.get(pair, 0) + 1
+    ends = {
+        (remote, local): rank
+        for rank in range(spec["ranks"][0])
+        for local, remote in json.loads((place / f"A-{rank}.json").read_text())
+    }
+    count = Counter(
+        (ends[local, remote], rank)
+        for rank in range(spec["ranks"][1])
+        for local, remote in json.loads((place / f"B-{rank}.json").read_text())
+        if (local, remote) in ends
+    )
     kept = {}
     for link in spec["links"]:
-        points = spec["meshes"][link["mesh"]]["points"]
-        place_of = {tuple(point): index for index, point in enumerate(points)}
-        ranks = spec["ranks"]["AB".index(link["receiver"])]
-        rows = []
+        place_of = {tuple(point): index for index, point in enumerate(spec["meshes"][link["mesh"]]["points"])}
+        ranks, stem = spec["ranks"]["AB".index(link["receiver"])], f"{link['mesh']}-{link['receiver']}"
+        kept[link["mesh"]] = rows = []
         for rank in range(ranks):
-            stem = f"{link['mesh']}-{link['receiver']}"
             name = f"{stem}.{rank}_init.csv" if ranks > 1 else f"{stem}.init.csv"
             lines = (place / "exports" / name).read_text().splitlines()[1:]
             cells = [line.split(";")[: spec["dimensions"]] for line in lines]
             rows.append(sorted(place_of[tuple(round(float(cell) * GRID) for cell in row)] for row in cells))
-        kept[link["mesh"]] = rows
     return {"connections": [[a, b, n] for (a, b), n in sorted(count.items())], "kept": kept}
 
 
@@ -215,15 +214,14 @@ def run_cases(
         ]  # fmt: skip
         deadline = time.monotonic() + time_limit
         try:
-            while any(process.poll() is None for process in started):
-                broken = [process for process in started if process.poll()]
-                if broken or time.monotonic() > deadline:
+            # Until all have ended, or one has failed.
+            while None in (codes := [process.poll() for process in started]) and not any(codes):
+                if time.monotonic() > deadline:
                     break
                 time.sleep(0.05)
         finally:
             for process in started:
-                if process.poll() is None:
-                    process.terminate()
+                process.terminate()
         problems = [process.communicate()[1] for process in started]
         done = []
         for place, spec in zip(places, specs, strict=True):

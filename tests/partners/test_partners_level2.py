@@ -30,17 +30,20 @@ def _mesh(name: str, who: str, seed: int, ranks: int, count: int = 400) -> Parti
     return make_mesh(name, who, points, (points[:, 0] * ranks).astype(int) % ranks, ranks)
 
 
+def _needed(link: Link, provider: PartitionedMesh, local: PartitionedMesh) -> list[list[int]]:
+    """Vertices that each rank of N needs of M."""
+    needs = needed_vertices(link, provider, {"N": local})
+    return [needs.vertices[needs.ranks == rank].tolist() for rank in range(len(local.counts))]
+
+
 @pytest.mark.parametrize("two_level", [True, False])
 def test_each_rank_needs_the_nearest_vertices_also_for_projections_without_connectivity(two_level: bool) -> None:
     provider, local = _mesh("M", "A", 1, 7), _mesh("N", "B", 2, 5)
-    plain = needed_vertices(_link(NEAREST, two_level=two_level), provider, {"N": local})
-    projection = _link(NEAREST, LinkMapping("nearest-projection", "N"), two_level=two_level)
-    replaced = needed_vertices(projection, provider, {"N": local})
-    assert np.array_equal(plain.vertices, replaced.vertices)
-    assert np.array_equal(plain.ranks, replaced.ranks)
     distance = np.linalg.norm(local.coordinates[:, None] - provider.coordinates[None], axis=2)
-    wanted = np.unique(np.stack([local.rank_of, distance.argmin(axis=1)], axis=1), axis=0)
-    assert np.array_equal(np.stack([plain.ranks, plain.vertices], axis=1), wanted)
+    wanted = [np.unique(distance.argmin(axis=1)[local.rank_of == rank]).tolist() for rank in range(5)]
+    projection = LinkMapping("nearest-projection", "N")
+    assert _needed(_link(NEAREST, two_level=two_level), provider, local) == wanted
+    assert _needed(_link(NEAREST, projection, two_level=two_level), provider, local) == wanted
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -52,22 +55,17 @@ def test_all_ranks_at_once_need_what_they_need_one_by_one(seed: int) -> None:
         points = random.random((30, 2)) if random.random() < 0.5 else random.integers(0, 5, (30, 2)) / 4
         points, ranks = np.unique(points, axis=0), int(random.integers(2, 6))
         meshes.append(make_mesh(name, who, points, (points[:, 0] * ranks).astype(int).clip(0, ranks - 1), ranks))
-    provider, local = meshes
     filtered, two_level = random.random(2) < 0.5
     link = _link(NEAREST, filtered=bool(filtered), two_level=bool(two_level))
     link = dataclasses.replace(link, safety_factor=float(random.choice([0.0, 0.1, 0.5])))
     single = dataclasses.replace(link, mappings=(LinkMapping("nearest-projection", "N"),))
-    together, one_by_one = (needed_vertices(way, provider, {"N": local}) for way in (link, single))
-    assert np.array_equal(together.vertices, one_by_one.vertices)
-    assert np.array_equal(together.ranks, one_by_one.ranks)
+    assert _needed(link, *meshes) == _needed(single, *meshes)
 
 
 def test_the_nearest_vertex_outside_the_box_does_not_count() -> None:
     provider = make_mesh("M", "A", [[0.9, 3.0], [0.5, 1.4], [0.0, 0.0]], [0, 1, 1], 2)
     local = make_mesh("N", "B", [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0], [9.0, 9.5]], [0, 0, 1, 1], 2)
-    result = needed_vertices(_link(NEAREST), provider, {"N": local})
-    assert result.vertices[result.ranks == 0].tolist() == [1, 2]
-    assert not (result.ranks == 1).any()
+    assert _needed(_link(NEAREST), provider, local) == [[1, 2], []]
 
 
 def test_a_serial_receiver_keeps_everything() -> None:
@@ -81,20 +79,16 @@ def test_a_projection_uses_the_ends_of_the_nearest_edge() -> None:
     provider = make_mesh("M", "A", [[0, 0], [1, 0], [2, 0], [3, 0]], [0, 0, 1, 1], 2, cells={"edges": [[0, 1], [2, 3]]})
     local = make_mesh("N", "B", [[0.25, 0.1], [2.75, 0.1], [2.5, 0.0]], [0, 1, 1], 2)
     link = _link(LinkMapping("nearest-projection", "N"), filtered=False, two_level=False)
-    result = needed_vertices(link, provider, {"N": local})
-    assert result.vertices[result.ranks == 0].tolist() == [0, 1]
-    assert result.vertices[result.ranks == 1].tolist() == [2, 3]
+    assert _needed(link, provider, local) == [[0, 1], [2, 3]]
 
 
 def test_a_compact_kernel_reaches_its_radius_beyond_what_a_rank_owns() -> None:
     points = np.column_stack([np.arange(10.0), np.zeros(10)])
-    provider = make_mesh("M", "A", points, np.arange(10) // 5, 2)
-    local = make_mesh("N", "B", points, np.arange(10) // 5, 2)
-    mapping = LinkMapping("rbf-global-direct", "N", 1.0)
-    result = needed_vertices(_link(mapping, filtered=False), provider, {"N": local})
+    provider, local = (make_mesh(name, who, points, np.arange(10) // 5, 2) for name, who in ("MA", "NB"))
+    first, second = _needed(_link(LinkMapping("rbf-global-direct", "N", 1.0), filtered=False), provider, local)
     # Rank 0 tags 0 to 5 and rank 1 tags 4 to 9; boxes reach over each other, so that most vertices are shared.
-    assert set(range(6)) <= set(result.vertices[result.ranks == 0].tolist())
-    assert set(range(4, 10)) <= set(result.vertices[result.ranks == 1].tolist())
+    assert set(range(6)) <= set(first)
+    assert set(range(4, 10)) <= set(second)
 
 
 def test_regions_count_as_they_stand_but_for_just_in_time_mappings() -> None:
@@ -107,18 +101,17 @@ def test_regions_count_as_they_stand_but_for_just_in_time_mappings() -> None:
 
 def test_what_is_missing_or_of_another_case_is_one_error() -> None:
     provider, local = _mesh("M", "A", 1, 3), _mesh("N", "B", 2, 2)
-    with pytest.raises(DataError, match="expected access regions"):
-        needed_vertices(_link(api_access=True), provider, {})
-    with pytest.raises(DataError, match='expected mesh "N" of B'):
-        needed_vertices(_link(NEAREST), provider, {})
     solid = make_mesh("N", "B", np.zeros((4, 3)), [0, 0, 1, 1], 2)
-    with pytest.raises(DataError, match="in 2 dimensions, found 3"):
-        needed_vertices(_link(NEAREST), provider, {"N": solid})
-    boxes_only = dataclasses.replace(provider, coordinates=None)
+    for link, others, words in (
+        (_link(api_access=True), {}, "expected access regions"),
+        (_link(NEAREST), {}, 'expected mesh "N" of B'),
+        (_link(NEAREST), {"N": solid}, "in 2 dimensions, found 3"),
+        (_link(LinkMapping("axial-geometric-multiscale", "N")), {"N": local}, "does not run in parallel"),
+    ):
+        with pytest.raises(DataError, match=words):
+            needed_vertices(link, provider, others)
     with pytest.raises(DataError, match="expected the coordinates"):
-        needed_vertices(_link(NEAREST), boxes_only, {"N": local})
-    with pytest.raises(DataError, match="does not run in parallel"):
-        needed_vertices(_link(LinkMapping("axial-geometric-multiscale", "N")), provider, {"N": local})
+        needed_vertices(_link(NEAREST), dataclasses.replace(provider, coordinates=None), {"N": local})
 
 
 @pytest.mark.parametrize(
@@ -188,19 +181,15 @@ def test_all_of_equally_near_vertices_count(two_level: bool) -> None:
     local = make_mesh("N", "B", [[1.0, 1.0], [3.0, 2.0], [9.0, 0.0], [7.0, 0.0]], [0, 0, 1, 1], 2)
     link = dataclasses.replace(_link(NEAREST, two_level=two_level), safety_factor=2.0)
     general = dataclasses.replace(link, mappings=(NEAREST, LinkMapping("nearest-projection", "N")))
-    for way in (link, general):
-        needs = needed_vertices(way, provider, {"N": local})
-        assert needs.vertices[needs.ranks == 0].tolist() == [0, 1, 2, 3]
-        assert needs.vertices[needs.ranks == 1].tolist() == [4]
+    assert _needed(link, provider, local) == _needed(general, provider, local) == [[0, 1, 2, 3], [4]]
 
 
 def test_all_of_equally_near_cells_count() -> None:
     points = [[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [0.9, 9.0]]
     provider = make_mesh("M", "A", points, [0] * 5, 2, cells={"edges": [[2, 3], [0, 1]]})
     local = make_mesh("N", "B", [[0.9, 1.0], [9.0, 9.0]], [0, 1], 2)
-    link = dataclasses.replace(_link(LinkMapping("nearest-projection", "N"), filtered=False), two_level=False)
-    needs = needed_vertices(link, provider, {"N": local})
-    assert needs.vertices[needs.ranks == 0].tolist() == [0, 1, 2, 3]
+    link = _link(LinkMapping("nearest-projection", "N"), filtered=False, two_level=False)
+    assert _needed(link, provider, local)[0] == [0, 1, 2, 3]
 
 
 CASES = 2000
@@ -250,30 +239,31 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
 
 
 def test_an_empty_rank_meets_only_empty_ranks() -> None:
-    nothing = [[np.nan, np.nan]] * 2
-    unit = [[0.0, 1.0]] * 2
+    nothing, unit = [[np.nan, np.nan]] * 2, UNIT[0]
     assert connected_ranks([nothing, unit], [unit, nothing, nothing]).tolist() == [[0, 1], [0, 2], [1, 0]]
     assert connected_ranks(np.empty((0, 3, 2)), np.empty((4, 3, 2)) * 0).shape == (0, 2)
 
 
-def test_the_longest_edge_moves_every_side() -> None:
-    provider = [[[2.0, 3.0], [5.0, 6.0]]]
-    receiver = [[[0.0, 10.0], [0.0, 0.0]]]
-    assert len(connected_ranks(provider, receiver, safety_factor=0.5)) == 1
-    assert len(connected_ranks(provider, receiver, safety_factor=0.49)) == 0
+@pytest.mark.parametrize(("factor", "pairs"), [(0.5, [[0, 0]]), (0.49, [])])
+def test_the_longest_edge_moves_every_side(factor: float, pairs: list[list[int]]) -> None:
+    provider, receiver = [[[2.0, 3.0], [5.0, 6.0]]], [[[0.0, 10.0], [0.0, 0.0]]]
+    assert connected_ranks(provider, receiver, safety_factor=factor).tolist() == pairs
+
+
+UNIT = [[[0, 1], [0, 1]]]
 
 
 @pytest.mark.parametrize(
     ("provider", "receiver", "factor", "message"),
     [
-        ([[[0, 1], [0, 1]]], [[[0, 1], [0, 1], [0, 1]]], 0.5, "same dimensions"),
-        ([[[0, 1], [0, 1]]], [[[0, 1], [0, np.nan]]], 0.5, "NaN alone for an empty rank"),
-        ([[[0, 1], [0, np.inf]]], [[[0, 1], [0, 1]]], 0.5, "finite bounds"),
-        ([[[1, 0], [0, 1]]], [[[0, 1], [0, 1]]], 0.5, "lower <= upper"),
-        ([[0, 1]], [[[0, 1], [0, 1]]], 0.5, "shape"),
-        ([[["a", 1], [0, 1]]], [[[0, 1], [0, 1]]], 0.5, "numbers"),
-        ([[[0, 1], [0, 1]]], [[[0, 1], [0, 1]]], -0.1, "at least 0"),
-        ([[[0, 1], [0, 1]]], [[[0, 1], [0, 1]]], np.nan, "at least 0"),
+        (UNIT, [[[0, 1], [0, 1], [0, 1]]], 0.5, "same dimensions"),
+        (UNIT, [[[0, 1], [0, np.nan]]], 0.5, "NaN alone for an empty rank"),
+        ([[[0, 1], [0, np.inf]]], UNIT, 0.5, "finite bounds"),
+        ([[[1, 0], [0, 1]]], UNIT, 0.5, "lower <= upper"),
+        ([[0, 1]], UNIT, 0.5, "shape"),
+        ([[["a", 1], [0, 1]]], UNIT, 0.5, "numbers"),
+        (UNIT, UNIT, -0.1, "at least 0"),
+        (UNIT, UNIT, np.nan, "at least 0"),
     ],
 )
 def test_bad_boxes_are_one_error(provider: object, receiver: object, factor: float, message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import BACKENDS, StandIn, assert_fine, run_pair
+from record_helpers import BACKENDS, StandIn, run_pair
 
 from precice_lb import embedded
 from precice_lb.cli import main
@@ -42,17 +42,13 @@ class Solver(StandIn):
 
     def set_mesh_triangle(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
-    ) -> None:
-        self.taken.append((first_vertex_id, second_vertex_id, third_vertex_id))
+    ) -> None: ...
 
-    def set_mesh_quads(self, mesh_name: str, vertices: Any) -> None:
-        self.taken.extend(vertices)
+    def set_mesh_quads(self, mesh_name: str, vertices: Any) -> None: ...
 
-    def set_mesh_access_region(self, mesh_name: str, bounding_box: Any) -> None:
-        self.taken.append(bounding_box)
+    def set_mesh_access_region(self, mesh_name: str, bounding_box: Any) -> None: ...
 
-    def reset_mesh(self, mesh_name: str) -> None:
-        self.taken.clear()
+    def reset_mesh(self, mesh_name: str) -> None: ...
 
     def is_time_window_complete(self) -> bool:
         return True
@@ -71,8 +67,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _run(start: Any, ranks: dict[str, int]) -> None:
-    started = [(start(who, rank, size), who, rank) for who, size in ranks.items() for rank in range(size)]
-    for participant, who, rank in started:
+    started = {(who, rank): start(who, rank, size) for who, size in ranks.items() for rank in range(size)}
+    for (who, rank), participant in started.items():
         if who == "Left" and rank != 1:
             assert participant.set_mesh_vertices("Hot", [[rank, 0.0], [rank + 0.5, 1.0]]).tolist() == [0, 1]
             assert participant.set_mesh_vertex("Hot", [rank, 2.0]) == 2
@@ -80,17 +76,22 @@ def _run(start: Any, ranks: dict[str, int]) -> None:
             participant.set_mesh_vertices(mesh_name="Cold", positions=np.array([[rank, 0.5], [rank, 1.5]]))
             participant.set_mesh_access_region("Hot", [rank, rank + 1.0, 0.0, 3.0])
         participant.initialize()
-    for participant, _, _ in started:
+    for participant in started.values():
         participant.advance(1.0)
         participant.finalize()
+
+
+@pytest.fixture
+def coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs keep where vertices are."""
+    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
 
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backend: str, mpiexec: str) -> None:
-    options: dict[str, Any] = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"], "PRECICE_LB_BACKEND": backend}
-    assert_fine(run_pair(tmp_path / "with", **options, PRECICE_LB_MESHES="coordinates"))
-    assert_fine(run_pair(tmp_path / "without", **options, PRECICE_LB_MESHES="0"))
+    for place, setting in (("with", "coordinates"), ("without", "0")):
+        run_pair(tmp_path / place, mpiexec=mpiexec, backend=backend, PRECICE_LB_MESHES=setting)
     for name in ("A-0.npy", "A-1.npy", "B-0.npy", "B-1.npy"):
         assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
     configuration, meshes, _ = read_store_meshes([tmp_path / "with" / "precice-lb-store"])
@@ -110,17 +111,14 @@ def test_stores_that_were_imported_have_no_meshes_and_that_is_the_reason(tmp_pat
     """Nobody set PRECICE_LB_MESHES=0 there."""
     profiles = Path(__file__).parents[1] / "data" / "profiling" / "fundamental"
     import_profiling([profiles], tmp_path / "store", configuration=profiles / "precice-config.xml")
-    with pytest.raises(
-        DataError, match="imported from preCICE's profiling files, which hold none; add <export:csv "
-    ) as no:
+    with pytest.raises(DataError, match="from preCICE's profiling files, which hold none; add <export:csv ") as no:
         read_store_meshes([tmp_path / "store"])
     assert "PRECICE_LB_MESHES" not in str(no.value)
 
 
 def test_coordinates_boxes_and_regions_come_back(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    start: Any, tmp_path: Path, coordinates: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
     _run(start, {"Left": 3, "Right": 2})
     configuration, meshes, regions = read_store_meshes([tmp_path / "store"])
     assert meshes["Hot"].counts.tolist() == [3, 0, 3]
@@ -175,9 +173,8 @@ def test_an_unknown_setting_is_one_warning_and_the_default(
 
 
 def test_cells_are_kept_with_coordinates_and_quads_become_triangles(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Any, tmp_path: Path, coordinates: None
 ) -> None:
-    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
     started = [start("Left", rank, 2) for rank in range(2)]
     for rank, participant in enumerate(started):
         participant.set_mesh_vertices("Hot", np.array([[0, 0], [2, 0], [2, 1], [0.5, 1]]) + rank)
@@ -191,8 +188,7 @@ def test_cells_are_kept_with_coordinates_and_quads_become_triangles(
     assert triangles == {(0, 1, 2), (4, 5, 6), (0, 1, 3), (1, 2, 3), (4, 5, 7), (5, 6, 7)}
 
 
-def test_many_single_vertices_and_a_reset(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
+def test_many_single_vertices_and_a_reset(start: Any, tmp_path: Path, coordinates: None) -> None:
     participant = start("Left", 0, 1)
     participant.set_mesh_vertices("Hot", [[99.0, 99.0]])
     participant.set_mesh_vertex("Hot", [98.0, 98.0])

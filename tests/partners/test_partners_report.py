@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from report_helpers import refused
 
-from precice_lb.case import read_configuration
+from precice_lb.case import parse_configuration, read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
     CostModel,
     PartitionedMesh,
+    PartnersReport,
     analysis,
     connected_ranks,
     make_mesh,
@@ -53,6 +55,11 @@ def partitioned(
     return make_mesh(name, participant, points, rank_of, ranks)
 
 
+def report_of(meshes: Mapping[str, PartitionedMesh], text: str = CONFIGURATION) -> PartnersReport:
+    """The report on meshes by the text of a configuration."""
+    return partners_report(parse_configuration(text), meshes)
+
+
 def write_exports(mesh: PartitionedMesh, directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     points = mesh.points("to write it")
@@ -85,9 +92,8 @@ def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, Partit
         assert np.allclose(result[name].points(""), mesh.points(""), rtol=1e-5)
 
 
-def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    report = partners_report(read_configuration(case / "precice-config.xml"), meshes)
-    (result,) = report.links
+def test_the_report_counts_pairs_data_and_empty_pairs(meshes: dict[str, PartitionedMesh]) -> None:
+    (result,) = report_of(meshes).links
     assert np.array_equal(result.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
     assert result.level_2 is not None
     assert result.vertices is not None
@@ -99,25 +105,21 @@ def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[s
     assert result.messages_per_window == len(result.level_2)
     assert result.partners(0).sum() == result.partners(1).sum() == len(result.level_1)
     # With the smallest safety factor that is enough, every rank keeps what it kept.
-    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{result.needed_factor * 1.0001}"/>')
-    (case / "tight.xml").write_text(text)
-    (tight,) = partners_report(read_configuration(case / "tight.xml"), meshes).links
+    factor = f'from="Fluid" safety-factor="{result.needed_factor * 1.0001}"/>'
+    (tight,) = report_of(meshes, CONFIGURATION.replace('from="Fluid"/>', factor)).links
     assert len(tight.level_1) < len(result.level_1)
     assert np.array_equal(tight.level_2, result.level_2)
     assert np.array_equal(tight.vertices, result.vertices)
 
 
-def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
+def test_thin_strips_and_many_ranks_are_advised_against() -> None:
     fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, strips=True)
     solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, strips=True)
     empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
-    report = partners_report(
-        read_configuration(case / "precice-config.xml"), {"Fluid-Mesh": fluid, "Solid-Mesh": empty}
-    )
+    report = report_of({"Fluid-Mesh": fluid, "Solid-Mesh": empty})
     text = "\n".join(report.advice)
-    assert "safety-factor 0.05 instead of 0.5" in text
-    assert "compact partitions" in text
-    assert "10 of 210 ranks of Solid hold nothing" in text
+    for words in ("safety-factor 0.05 instead of 0.5", "compact partitions", "10 of 210 ranks of Solid hold nothing"):
+        assert words in text
     assert "two-level" not in text
     (result,) = report.links
     slow = dataclasses.replace(result.cost[False], seconds=100 * result.cost[True].seconds)
@@ -129,10 +131,10 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     assert sum("preCICE refuses it for a mesh with several receivers" in text for text in advised) == 2
 
 
-def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+def test_meshes_apart_are_told_before_precice_stops(meshes: dict[str, PartitionedMesh]) -> None:
     solid = meshes["Solid-Mesh"]
     apart = make_mesh("Solid-Mesh", "Solid", np.add(solid.points(""), [9, 0, 0]), solid.rank_of, 5)
-    report = partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Solid-Mesh": apart})
+    report = report_of({**meshes, "Solid-Mesh": apart})
     assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
     assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
 
@@ -179,18 +181,17 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
 
 
 def test_large_unfiltered_meshes_are_not_followed_through_one_level(
-    case: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = CONFIGURATION.replace('from="Fluid"/>', 'from="Fluid" geometric-filter="no-filter"/>')
-    (case / "open.xml").write_text(text)
-    (followed,) = partners_report(read_configuration(case / "open.xml"), meshes).links
+    (followed,) = report_of(meshes, text).links
     monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
-    report = partners_report(read_configuration(case / "open.xml"), meshes)
+    report = report_of(meshes, text)
     (result,) = report.links
     assert result.one_level is None
     assert np.array_equal(result.level_2, followed.level_2)
-    written = write_partners(report, case / "open")
-    with h5py.File(next(path for path in written if path.suffix == ".h5")) as file:
+    write_partners(report, tmp_path)
+    with h5py.File(tmp_path / "partners.h5") as file:
         assert set(file["0"]) == {"level_1", "level_2"}
 
 
@@ -207,54 +208,50 @@ def _refused(case: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
 
 def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (case / "ranks.txt").write_text("0\n1\n")
-    partition = f"Fluid-Mesh={case / 'ranks.txt'}"
-    assert "one rank for each of 1600 vertices" in _refused(
-        case, capsys, "--ranks", "Fluid=2", "--partition", partition
-    )
-    assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
-    assert "one of the participants latency, file" in _refused(case, capsys, "--constants", "speed=1")
+    partition = ["--ranks", "Fluid=2", "--partition", f"Fluid-Mesh={case / 'ranks.txt'}"]
+    for options, words in (
+        (partition, "one rank for each of 1600 vertices"),
+        (["--ranks", "Gas=2"], "found 'Gas'"),
+        (["--constants", "speed=1"], "one of the participants latency, file"),
+    ):
+        assert words in _refused(case, capsys, *options)
     file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
-    kept = file.read_text()
-    file.write_text(kept.replace("\n0.", "\nnan;", 1))
-    assert "finite coordinates" in _refused(case, capsys)
-    file.write_text(kept.replace("\n0.", "\n0,", 1))
-    assert "line 2" in _refused(case, capsys)
-    file.write_bytes(kept.encode().replace(b"\n0.", b"\n\xff0.", 1))
-    assert "line 2" in _refused(case, capsys)
-    file.write_text(kept.replace("PosY;PosZ;", "PosY;"))
-    assert "in 3 dimensions" in _refused(case, capsys)
-    file.unlink()
-    assert "none of rank 3" in _refused(case, capsys)
-    for each in (case / "exports").glob("Fluid*"):
-        each.unlink()
-    assert 'expected mesh "Fluid-Mesh" of Fluid' in _refused(case, capsys)
-    for each in (case / "exports").glob("Solid*"):
-        each.unlink()
-    assert "expected exports of" in _refused(case, capsys)
+    kept = file.read_bytes()
+    for old, new, words in (
+        (b"\n0.", b"\nnan;", "finite coordinates"),
+        (b"\n0.", b"\n0,", "line 2"),
+        (b"\n0.", b"\n\xff0.", "line 2"),
+        (b"PosY;PosZ;", b"PosY;", "in 3 dimensions"),
+    ):
+        file.write_bytes(kept.replace(old, new, 1))
+        assert words in _refused(case, capsys)
+    for pattern, words in (
+        (file.name, "none of rank 3"),
+        ("Fluid*", 'expected mesh "Fluid-Mesh" of Fluid'),
+        ("Solid*", "expected exports of"),
+    ):
+        for path in (case / "exports").glob(pattern):
+            path.unlink()
+        assert words in _refused(case, capsys)
 
 
-def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
+def test_meshes_of_one_participant_have_the_same_ranks(meshes: dict[str, PartitionedMesh]) -> None:
     other = partitioned("Other", "Fluid", 1, 10, 3, strips=True)
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
-        partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Other": other})
+        report_of({**meshes, "Other": other})
 
 
-def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) -> None:
+def test_ranks_that_preCICE_refuses_are_advised_against_first() -> None:
     text = CONFIGURATION.replace("<m2n:sockets ", '<m2n:sockets use-two-level-initialization="true" ')
-    (tmp_path / "two-level.xml").write_text(text)
     meshes = {
         "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 20, 4),
         "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 20, 1),
     }
-    report = partners_report(read_configuration(tmp_path / "two-level.xml"), meshes)
-    assert "expected at least 2 ranks of Solid, found 1, with which preCICE refuses to start" in report.advice[0]
-    assert "two-level.xml:12); change the ranks, or switch use-two-level-initialization off" in report.advice[0]
-    assert not any("of Fluid, found" in text for text in report.advice)
-    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
-    assert not any(
-        "two-level" in text
-        for text in partners_report(read_configuration(tmp_path / "precice-config.xml"), meshes).advice
-    )
+    first, *others = report_of(meshes, text).advice
+    assert "expected at least 2 ranks of Solid, found 1, with which preCICE refuses to start" in first
+    assert ":12); change the ranks, or switch use-two-level-initialization off" in first
+    assert not any("of Fluid, found" in advice for advice in others)
+    assert not any("two-level" in advice for advice in report_of(meshes).advice)
 
 
 def test_a_model_counts_steps_vertices_and_files_as_stated() -> None:

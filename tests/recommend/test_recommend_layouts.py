@@ -131,9 +131,7 @@ def test_layouts_that_agree_with_what_was_measured_are_the_same(tmp_path: Path) 
 def test_measured_ranks_are_not_taken_for_threads(tmp_path: Path, stated: Layouts) -> None:
     solid = [(2, 1), (4, 1), (8, 1)]
     path = table(tmp_path / "mpi.csv", solid)
-    with pytest.raises(
-        InfeasibleError, match=r"found such with 2 ranks or 4 ranks or 8 ranks \(3 of 3 rows\)"
-    ) as found:
+    with pytest.raises(InfeasibleError, match=r"found such with 2 ranks or 4 ranks or 8 ranks; say") as found:
         recommend_split(path, 24, layouts={"Solid": stated})
     assert "\n" not in str(found.value)
     # Numbers of a table that tells no threads are cores.

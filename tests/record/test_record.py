@@ -6,19 +6,18 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from record_helpers import (
     BACKENDS,
     SOLVER,
-    WINDOWS,
-    assert_fine,
     assert_whole,
     configuration,
     new_recorder,
     only_store,
+    program,
     python,
     rank_stores,
     run_pair,
@@ -35,11 +34,6 @@ from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
-UNFINALIZED = SOLVER.replace("participant.finalize()", "")
-
-
-_HEAD, _BODY = UNFINALIZED.split("participant = ")
-
 
 def _results(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
@@ -48,7 +42,7 @@ def _results(directory: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
 def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp_path: Path, ending: str) -> None:
     solver = SOLVER.replace("    log.append", f"    if len(log) == 4: {ending}\n    log.append")
-    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_TIMEOUT="10")
+    results = run_pair(tmp_path, solver=solver, fails=True, PRECICE_LB_TIMEOUT="10")
     assert results["A"].returncode == (7 if "exit" in ending else 1)
     assert ("RuntimeError: diverged" in results["A"].stderr) == ("raise" in ending)
     store = rank_stores(tmp_path)["A", 0]
@@ -63,34 +57,27 @@ def _nested(levels: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("name", "value", "words"),
     [
-        ({"PRECICE_LB_DIR": "solver.py"}, "this run is not recorded"),
-        ({"PRECICE_LB_DIR": "/proc/nowhere"}, "this run is not recorded"),
-        ({"PRECICE_LB_METADATA": "{broken"}, "PRECICE_LB_METADATA is ignored"),
-        ({"PRECICE_LB_RECORD": "maybe"}, "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
-        ({"PRECICE_LB_STORE": "tape"}, "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
-        (
-            {"PRECICE_LB_THREADS": "0"},
-            "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999, found '0'",
-        ),
-        ({"PRECICE_LB_THREADS": "9" * 20}, "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999"),
-        ({"PRECICE_LB_THREADS": "9" * 5000}, "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999"),
-        ({"PRECICE_LB_METADATA": '{"parameters": ' + _nested(10_000) + "}"}, "PRECICE_LB_METADATA is ignored"),
-        ({"PRECICE_LB_AT_END": "celebrate"}, "PRECICE_LB_AT_END is ignored: expected recommend"),
+        ("DIR", "solver.py", "this run is not recorded"),
+        ("DIR", "/proc/nowhere", "this run is not recorded"),
+        ("METADATA", "{broken", "PRECICE_LB_METADATA is ignored"),
+        ("METADATA", '{"parameters": ' + _nested(10_000) + "}", "PRECICE_LB_METADATA is ignored"),
+        ("RECORD", "maybe", "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
+        ("STORE", "tape", "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
+        ("THREADS", "0", "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999, found '0'"),
+        ("THREADS", "9" * 5000, "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999"),
+        ("AT_END", "celebrate", "PRECICE_LB_AT_END is ignored: expected recommend"),
     ],
 )
-def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str], words: str) -> None:
-    results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PYTHONWARNINGS="error", **variables)
-    assert_fine(results)
-    for result in results.values():
-        assert len(warnings_of(result)) == 1
-        assert words in warnings_of(result)[0]
+def test_wrong_settings_are_one_warning(tmp_path: Path, name: str, value: str, words: str) -> None:
+    for result in run_pair(tmp_path, PYTHONWARNINGS="error", **{f"PRECICE_LB_{name}": value}).values():
+        (warning,) = warnings_of(result)
+        assert words in warning
     assert len(_results(tmp_path)) == 2
-    if "this run" not in words:
-        stores = rank_stores(tmp_path).values()
-        assert all(len(store.advances) == WINDOWS for store in stores)
-        assert "PRECICE_LB_STORE" in variables or all(store.path.suffix == ".h5" for store in stores)
+    if name != "DIR":
+        assert_whole(tmp_path)
+        assert {store.path.suffix for store in rank_stores(tmp_path).values()} == {".h5"}
 
 
 @pytest.mark.parametrize(
@@ -125,41 +112,28 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
     # preCICE's own files have to fit too.
     solver = SOLVER.replace("participant.initialize()", "participant.initialize()\n" + FULL_DISK) + "print('end')\n"
     solver = solver.replace("BYTES", str(limit)).replace('np.save(f"{name}-{rank}.npy", np.array(log))', "")
-    windows = 900
-    config = configuration("parallel-explicit", windows)
-    assert len(config) < 2_000
-    results = {}
-    for switch in ("0", "1"):
-        results[switch] = run_pair(
-            tmp_path / switch,
-            "parallel-explicit",
-            windows=windows,
-            solver=solver,
-            PRECICE_LB_RECORD=switch,
-            PRECICE_LB_BACKEND=backend,
-        )
-        assert_fine(results[switch])
+    kind, windows = "parallel-explicit", 900
+    assert len(configuration(kind, windows)) < 2_000
+    results = [
+        run_pair(tmp_path / switch, kind, windows=windows, solver=solver, backend=backend, PRECICE_LB_RECORD=switch)
+        for switch in "01"
+    ]
     for name in "AB":
-        assert results["1"][name].stdout == results["0"][name].stdout
-        assert len(warnings_of(results["1"][name])) == 1
-        assert "File too large" in warnings_of(results["1"][name])[0]
+        plain, ours = (result[name] for result in results)
+        assert ours.stdout == plain.stdout
+        (warning,) = warnings_of(ours)
+        assert "File too large" in warning
     for store in rank_stores(tmp_path / "1").values():
         assert store.metadata["finished"] is False
-        assert len(store.advances) < windows
-        if limit == 50_000:
-            assert len(store.advances) >= 256
+        assert (256 if limit == 50_000 else 0) <= len(store.advances) < windows
         assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
 
 
 FORKED = """
 import os, sys
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.spool import StoreWriter
-from record_helpers import caller
-from store_helpers import PARALLEL, metadata
+from record_helpers import new_recorder
 
-recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
-advance = caller(recorder)
+recorder, advance = new_recorder(sys.argv[1])
 for window in range(1, 101):
     advance(1, 2, True)
     if window == 50:
@@ -182,28 +156,13 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
     assert (store.advances["begin_ns"] == 1).all()
 
 
-def test_only_what_recording_needs_is_loaded(tmp_path: Path) -> None:
-    solver = SOLVER.replace(
-        "participant.finalize()",
-        """
-heavy = {"h5py", "scipy", "sklearn", "pandas", "matplotlib", "cyclopts", "rich", "pydantic", "lxml"}
-heavy &= set(sys.modules)
-print("loaded", sorted(heavy))
-participant.finalize()
-""",
-    )
-    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
-    assert_fine(results)
-    for result in results.values():
-        assert result.stdout.splitlines()[1] in ("loaded []", "loaded ['scipy']")
-    try:
-        import precice  # noqa: F401
-    except ImportError:
-        return
-    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="libprecice")
-    assert_fine(results)
-    for result in results.values():
-        assert result.stdout.splitlines()[0] == "loaded []"
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_only_what_recording_needs_is_loaded(tmp_path: Path, backend: str) -> None:
+    heavy = {"h5py", "scipy", "sklearn", "pandas", "matplotlib", "cyclopts", "rich", "pydantic", "lxml"}
+    shown = f"print('loaded', sorted({heavy} & set(sys.modules)))\nparticipant.finalize()"
+    for result in run_pair(tmp_path, solver=SOLVER.replace("participant.finalize()", shown), backend=backend).values():
+        (loaded,) = [line for line in result.stdout.splitlines() if line.startswith("loaded")]
+        assert loaded == "loaded []" or (backend == "embedded" and loaded == "loaded ['scipy']")
 
 
 OTHER = {
@@ -220,20 +179,19 @@ def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) 
     solver = SOLVER.replace("value, log, saved", OTHER[library] + "value, log, saved")
     solver = solver.replace("np.save(", "other.close()\nnp.save(")
     for switch in "01":
-        results = run_pair(tmp_path / switch, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD=switch)
-        assert_fine(results)
+        results = run_pair(tmp_path / switch, solver=solver, PRECICE_LB_RECORD=switch)
         assert [line for result in results.values() for line in warnings_of(result)] == []
     assert _results(tmp_path / "0") == _results(tmp_path / "1")
     for name in "AB":
         assert (tmp_path / "1" / f"{name}.nc").stat().st_size > 0
-    stores = rank_stores(tmp_path / "1")
-    assert {store.path.suffix for store in stores.values()} == {".h5" if library == "h5py" else ".spool"}
-    assert {(store.metadata["finished"], len(store.advances)) for store in stores.values()} == {(True, WINDOWS)}
+    assert_whole(tmp_path / "1")
+    suffixes = {store.path.suffix for store in rank_stores(tmp_path / "1").values()}
+    assert suffixes == {".h5" if library == "h5py" else ".spool"}
 
 
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
     variables = {"PRECICE_LB_STORE": "spool", "PRECICE_LB_METADATA": '{"run": "r7", "parameters": {"order": 3}}'}
-    assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", **variables))
+    run_pair(tmp_path, **variables)
     files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
     assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
     assert_whole(tmp_path)
@@ -245,17 +203,15 @@ def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:
     solver = SOLVER.replace("rank, ranks)", "rank, ranks, MPI.COMM_SELF)").replace(
         "import precice\n", "from mpi4py import MPI\nimport precice\n"
     )
-    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
+    run_pair(tmp_path, solver=solver)
 
 
 def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python = tmp_path / "python"
     counted = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
-    python.write_text(f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    program(tmp_path / "python", f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     data = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
     assert at_end_action(data, tmp_path) is None
     monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
@@ -265,8 +221,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert start is not None
     start()
     log = tmp_path / "at-end-Fluid.log"
-    printed = capsys.readouterr().out
-    assert printed.count("\n") == 1
+    (printed,) = capsys.readouterr().out.splitlines()
     assert "/case/recommendation.json" in printed
     assert str(log) in printed
     limit = time.monotonic() + 300
@@ -280,19 +235,15 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
 
 @pytest.mark.parametrize("name", ["--help", "-h", "--version", "-", "--", "a=b", "--write=summary"])
 def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[list[str]] = []
-
-    def start(command: list[str], **_: Any) -> SimpleNamespace:
-        started.append(command)
-        return SimpleNamespace(returncode=None)
-
-    monkeypatch.setattr("subprocess.Popen", start)
+    started = mock.Mock()
+    monkeypatch.setattr("subprocess.Popen", started)
     monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
     action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
     assert action is not None
     action()
-    command, bound, _ = app.parse_args(started[0][3:], print_error=False, exit_on_error=False)
-    assert command is at_end
+    ((command,), _) = started.call_args
+    function, bound, _ = app.parse_args(command[3:], print_error=False, exit_on_error=False)
+    assert function is at_end
     assert (bound.kwargs["participant"], bound.kwargs["write"]) == (name, "recommend")
 
 

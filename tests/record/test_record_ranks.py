@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from record_helpers import BACKENDS, SOLVER, configuration, environment, rank_stores, run_pair
+from record_helpers import BACKENDS, SOLVER, configuration, environment, finish, rank_stores, run_pair, start
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -43,22 +44,15 @@ def test_killed_solvers_leave_every_window_before_the_last_flush(
 ) -> None:
     """With full counts 50 kills of single processes, and 200 of two participants' two ranks each."""
     generator = np.random.default_rng(ranks)
+    launch = [mpiexec, "-n", str(ranks)] if ranks > 1 else []
+    command = [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py"]
+    variables = dict.fromkeys("AB", environment(PRECICE_LB_BACKEND=backend))
     for attempt in range(repeats if FULL_COUNTS else 2):
         where = tmp_path / str(attempt)
         where.mkdir()
         (where / "precice-config.xml").write_text(configuration("serial-explicit", 10**6))
         (where / "solver.py").write_text(TELLING)
-        launch = [mpiexec, "-n", str(ranks)] if ranks > 1 else []
-        started = [
-            subprocess.Popen(
-                [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", *names, str(ranks)],
-                cwd=where,
-                env=environment(PRECICE_LB_BACKEND=backend),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            for names in ("AB", "BA")
-        ]
+        started = start(where, {names[0]: [*command, *names, str(ranks)] for names in ("AB", "BA")}, variables)
         logs = {(name, rank): where / f"{name}-{rank}.log" for name in "AB" for rank in range(ranks)}
         limit = time.monotonic() + 300
         while any(len(_told(path)) < 2 for path in logs.values()):
@@ -67,29 +61,21 @@ def test_killed_solvers_leave_every_window_before_the_last_flush(
         # Some while windows are flushed one by one, some later.
         time.sleep(generator.uniform(0.0, 0.3) ** 2 / 0.3)
         for path in generator.permutation([str(path) for path in logs.values()]):
-            _kill(_told(Path(path))[0])
+            # The launcher may have ended it when another rank died.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(_told(Path(path))[0], signal.SIGKILL)
             time.sleep(generator.uniform(0.0, 0.01))
-        for process in started:
-            assert process.wait(timeout=300) != 0
+        assert all(result.returncode != 0 for result in finish(started).values())
         stores = rank_stores(where)
         assert set(stores) == set(logs)
         for key, store in stores.items():
-            done = max(_told(logs[key])[1:])
+            done, flushed = max(_told(logs[key])[1:]), 0
             # The window that was being flushed when the kill came may be missing.
-            flushed = 0
             while flush_after(flushed) < done:
                 flushed = flush_after(flushed)
             assert len(store.advances) >= flushed
             assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
             assert store.metadata["finished"] is False
-
-
-def _kill(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        # The launcher ended it when another rank died.
-        return
 
 
 def _metadata(rank: int, **more: Any) -> dict[str, Any]:
@@ -99,26 +85,17 @@ def _metadata(rank: int, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.mpi
 def test_two_launches_of_one_split_at_once_into_one_directory(tmp_path: Path, mpiexec: str) -> None:
-    def run(case: str) -> None:
-        results = run_pair(
-            tmp_path / case,
-            "parallel-explicit",
-            launch=[mpiexec, "-n", "2"],
-            arguments=["2"],
-            PRECICE_LB_BACKEND="embedded",
-            PRECICE_LB_DIR=str(tmp_path / "store"),
-        )
-        assert all(result.returncode == 0 for result in results.values()), results
-
+    store = tmp_path / "store"
+    run = functools.partial(run_pair, kind="parallel-explicit", mpiexec=mpiexec, PRECICE_LB_DIR=str(store))
     with ThreadPoolExecutor() as pool:
-        list(pool.map(run, ("one", "two")))
-    runs = load_runs([tmp_path / "store"])
+        list(pool.map(run, (tmp_path / "one", tmp_path / "two")))
+    runs = load_runs([store])
     assert [{name: part.ranks for name, part in run.participants.items()} for run in runs] == [{"A": 2, "B": 2}] * 2
     assert not any(run.grouping for run in runs)
-    stores = [read_store(path) for path in find_stores([tmp_path / "store"])]
-    launches = {(store.metadata["launch"], store.metadata["working_directory"]) for store in stores}
-    assert len(launches) == 4
-    assert len({launch for launch, _ in launches}) == 4
+    launches = {
+        (rank.metadata["launch"], rank.metadata["working_directory"]) for rank in map(read_store, find_stores([store]))
+    }
+    assert len(launches) == len({launch for launch, _ in launches}) == 4
 
 
 @pytest.mark.mpi
@@ -126,9 +103,7 @@ def test_a_rank_that_is_not_recorded_does_not_hold_the_others(tmp_path: Path, mp
     solver = SOLVER.replace("import precice\n", "import precice, os\n").replace(
         "participant = precice", "if rank == 0: os.environ['PRECICE_LB_RECORD'] = '0'\nparticipant = precice"
     )
-    launch = [mpiexec, "-n", "2"]
-    results = run_pair(tmp_path, "parallel-explicit", solver=solver, launch=launch, arguments=["2"])
-    assert all(result.returncode == 0 for result in results.values()), results
+    run_pair(tmp_path, "parallel-explicit", solver=solver, mpiexec=mpiexec)
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
     assert [(store.metadata["rank"], "launch" in store.metadata) for store in stores] == [(1, False)] * 2
 
@@ -148,14 +123,10 @@ def test_without_a_communicator_rank_0_leaves_the_id_in_the_directory(
 
 
 def test_a_participant_of_one_rank_needs_nobody(tmp_path: Path) -> None:
-    results = run_pair(tmp_path, PRECICE_LB_BACKEND="embedded")
-    assert all(result.returncode == 0 for result in results.values()), results
+    run_pair(tmp_path)
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
     assert len({store.metadata["launch"] for store in stores}) == 2
     assert not list((tmp_path / "precice-lb-store").glob(".*"))
-
-
-RANKS = 2
 
 
 @pytest.mark.precice
@@ -164,18 +135,16 @@ RANKS = 2
 def test_an_mpi_parallel_pair_gives_the_same_bytes(tmp_path: Path, mpiexec: str, kind: str) -> None:
     results = []
     for recorded in (False, True):
-        directory = tmp_path / ("recorded" if recorded else "plain")
-        launch = [mpiexec, "-n", str(RANKS)]
-        finished = run_pair(directory, kind, recorded=recorded, launch=launch, arguments=[str(RANKS)])
-        assert {name: process.returncode for name, process in finished.items()} == {"A": 0, "B": 0}, finished
-        results.append({path.name: path.read_bytes() for path in directory.glob("*.npy")})
-        results[-1] |= {path.name: path.read_bytes() for path in directory.glob("precice-*.log")}
+        directory = tmp_path / str(recorded)
+        ended = run_pair(directory, kind, recorded=recorded, mpiexec=mpiexec, backend="libprecice")
+        files = [*directory.glob("*.npy"), *directory.glob("precice-*.log")]
         # Ranks speak at the same time.
-        results[-1] |= {name: "".join(sorted(process.stdout)).encode() for name, process in finished.items()}
-    assert {f"{name}-{rank}.npy" for name in "AB" for rank in range(RANKS)} < set(results[0])
+        outputs = {name: "".join(sorted(process.stdout)).encode() for name, process in ended.items()}
+        results.append({path.name: path.read_bytes() for path in files} | outputs)
+    assert {f"{name}-{rank}.npy" for name in "AB" for rank in range(2)} < set(results[0])
     assert results[1] == results[0]
-    (found,) = load_runs([tmp_path / "recorded"], complete=enrich)
-    assert {name: (part.ranks, part.compute_measured) for name, part in found.participants.items()} == {
-        "A": (RANKS, True),
-        "B": (RANKS, True),
+    (run,) = load_runs([tmp_path / "True"], complete=enrich)
+    assert {name: (part.ranks, part.compute_measured) for name, part in run.participants.items()} == {
+        "A": (2, True),
+        "B": (2, True),
     }

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from record_helpers import BACKENDS, python
+from record_helpers import BACKENDS, program, python
 
 PROBE = '''
 """Says how it was started."""
@@ -51,7 +51,8 @@ def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize(
-    "where", ["file", "directory", "link", "no suffix", "with main", "archive", "module", "package", "submodule"]
+    "where",
+    ["probe.py", "sub/probe.py", "link.py", "./solver", "sub", "solver.pyz", "-m probe", "-m sub", "-m sub.deep.inner"],
 )
 def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
     (tmp_path / "sub" / "deep").mkdir(parents=True)
@@ -61,20 +62,8 @@ def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
     # The probe shows its path under sys.path; that of python includes the archive.
     with zipfile.ZipFile(tmp_path / "solver.pyz", "w") as archive:
         archive.writestr("__main__.py", PROBE)
-    (tmp_path / "solver").write_text(f"#!{sys.executable} -u\n{PROBE}")
-    (tmp_path / "solver").chmod(0o755)
-    arguments = {
-        "file": ["probe.py"],
-        "directory": ["sub/probe.py"],
-        "link": ["link.py"],
-        "no suffix": ["./solver"],
-        "with main": ["sub"],
-        "archive": ["solver.pyz"],
-        "module": ["-m", "probe"],
-        "package": ["-m", "sub"],
-        "submodule": ["-m", "sub.deep.inner"],
-    }[where]
-    plain, ours = _both(tmp_path, *arguments, "-x", "--flag=1", "-m", "a b")
+    program(tmp_path / "solver", f"#!{sys.executable} -u\n{PROBE}")
+    plain, ours = _both(tmp_path, *where.split(), "-x", "--flag=1", "-m", "a b")
     assert plain.returncode == 0, plain.stderr
     assert (ours.stdout, ours.stderr, ours.returncode) == (plain.stdout, plain.stderr, 0)
 
@@ -105,13 +94,10 @@ def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: l
     (tmp_path / "run.sh").write_text("#!/bin/sh\npython3 solver.py\n")
     (tmp_path / "compiled").write_bytes(b"\x7fELF")
     for name, text in (("stale", "#!/elsewhere/bin/python3\n"), ("headless", "print()\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        program(tmp_path / name, text)
     ours = _ours(tmp_path, *arguments)
-    assert ours.returncode == 2
-    assert ours.stdout == ""
+    assert (ours.returncode, ours.stdout, ours.stderr.count("\n")) == (2, "", 1)
     assert words in ours.stderr
-    assert ours.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
@@ -129,15 +115,12 @@ def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.Comp
 
 def test_a_program_of_the_path_comes_before_a_file_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    for path, text in ((tmp_path / "bin" / "launcher", "path"), (tmp_path / "launcher", "here")):
-        path.write_text(f"#!/bin/sh\necho {text}\n")
-        path.chmod(0o755)
-    (tmp_path / "bin" / "solver.py").write_text("#!/bin/sh\necho path\n")
-    (tmp_path / "bin" / "solver.py").chmod(0o755)
+    for path, text in (("bin/launcher", "path"), ("launcher", "here"), ("bin/solver.py", "path")):
+        program(tmp_path / path, f"#!/bin/sh\necho {text}\n")
     (tmp_path / "solver.py").write_text("print('here')")
     path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
-    found = {name: _ours(tmp_path, name, PATH=path).stdout for name in ("launcher", "./launcher", "solver.py")}
-    assert found == {"launcher": "path\n", "./launcher": "here\n", "solver.py": "here\n"}
+    shown = {name: _ours(tmp_path, name, PATH=path).stdout for name in ("launcher", "./launcher", "solver.py")}
+    assert shown == {"launcher": "path\n", "./launcher": "here\n", "solver.py": "here\n"}
     assert _ours(tmp_path, "launcher").stdout == "here\n"
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from record_helpers import python
+from record_helpers import program, python
 
 PROBE = """import precice, sys
 # In one piece, as several ranks write at once.
@@ -23,11 +23,6 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     (directory / "solver.py").write_text(PROBE)
     return python(directory, *options, "-m", "precice_lb", "run", *command, PRECICE_LB_BACKEND="embedded", **variables)
-
-
-def _script(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 # Programs that say "python3" mean this one.
@@ -51,7 +46,7 @@ def test_python_is_recorded_however_it_is_started(tmp_path: Path, command: list[
 
 
 def test_a_shell_script_that_starts_python_twice_records_twice_and_ends_as_it_would(tmp_path: Path) -> None:
-    _script(tmp_path / "run.sh", '#!/bin/sh\npython3 solver.py "$0" "$@"\npython3 -m solver\nexit 7\n')
+    program(tmp_path / "run.sh", '#!/bin/sh\npython3 solver.py "$0" "$@"\npython3 -m solver\nexit 7\n')
     ours = _run(tmp_path, "./run.sh", "-n", "4")
     assert (ours.returncode, ours.stderr) == (7, "")
     assert ours.stdout == "precice_lb ['./run.sh', '-n', '4']\nprecice_lb []\n"

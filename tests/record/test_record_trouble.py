@@ -15,7 +15,6 @@ from conftest import FULL_COUNTS
 from record_helpers import (
     BACKENDS,
     SOLVER,
-    assert_fine,
     assert_whole,
     new_recorder,
     only_store,
@@ -39,25 +38,22 @@ def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
     """Run without and with recording and find the same; return the warnings of A."""
-    results = {}
+    results = []
     for switch in "01":
-        where = directory / switch
-        where.mkdir()
-        (where / "trouble.py").write_text(trouble)
-        results[switch] = run_pair(
-            where, solver=solver, PRECICE_LB_BACKEND=backend, PRECICE_LB_RECORD=switch, **variables
-        )
+        (directory / switch).mkdir()
+        (directory / switch / "trouble.py").write_text(trouble)
+        variables["PRECICE_LB_RECORD"] = switch
+        results.append(run_pair(directory / switch, solver=solver, backend=backend, **variables))
     for name in "AB":
-        plain, ours = results["0"][name], results["1"][name]
-        assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout), ours.stderr
-        assert plain.returncode == 0, plain.stderr
+        plain, ours = (result[name] for result in results)
+        assert ours.stdout == plain.stdout
         kept = [line for line in ours.stderr.splitlines() if line not in warnings_of(ours)]
         # From 3.12 on Python warns of fork(), with the number of the process.
         kept, others = (re.sub(r"pid=\d+", "", "\n".join(lines)) for lines in (kept, plain.stderr.splitlines()))
         assert kept == others
         for path in (directory / "0").glob(f"{name}-*.npy"):
             assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
-    return warnings_of(results["1"]["A"])
+    return warnings_of(results[1]["A"])
 
 
 def _record(directory: Path) -> Recorder:
@@ -78,21 +74,20 @@ def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureF
     unlimited, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     lengths = []
     for limit in range(0, size + 98, 1 if FULL_COUNTS else 97):
+        place = tmp_path / str(limit)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
-            _record(tmp_path / str(limit)).close(finished=True)
+            _record(place).close(finished=True)
         except OSError as error:
             if error.errno != errno.EFBIG:
                 raise
-            assert not [path for path in (tmp_path / str(limit)).rglob("*") if path.is_file()]
+            assert not [path for path in place.rglob("*") if path.is_file()]
             continue
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, hard))
-        printed = capsys.readouterr().err
-        assert printed.count("\n") == 1
+        (printed,) = capsys.readouterr().err.splitlines()
         assert os.strerror(errno.EFBIG) in printed
-        (path,) = (tmp_path / str(limit)).rglob("*.*")
-        store = read_store(path)
+        store = only_store(place)
         assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
         assert store.metadata["finished"] is False
         lengths.append(len(store.advances))
@@ -117,14 +112,7 @@ def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
     assert (read_store(path).metadata["finished"], len(read_store(path).advances)) == (True, 70)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "raise ImportError('libhdf5.so: cannot open shared object file')",
-        "import warnings; warnings.warn('h5py is running against another HDF5')",
-        "",
-    ],
-)
+@pytest.mark.parametrize("code", ["raise ImportError('no library')", "import warnings; warnings.warn('other')", ""])
 def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "h5py.py").write_text(code)
@@ -182,20 +170,13 @@ def test_a_solver_that_closes_what_it_does_not_know(tmp_path: Path) -> None:
     solver = FOURTH.replace("np.save(", "kept.flush(); kept.seek(0); print(kept.read())\nnp.save(")
     (warning,) = _compare(tmp_path, solver, CLOSE_OURS)
     assert "the solver has closed the file" in warning
-    for name in "AB":
+    for (name, _), store in rank_stores(tmp_path / "1").items():
         assert (tmp_path / "1" / f"{name}.txt").read_text() == "the solver's own" * 1000
-    for store in rank_stores(tmp_path / "1").values():
         assert store.advances["window"].tolist() == [1, 2, 3, 4]
 
 
 def test_no_standard_error_to_warn_on(tmp_path: Path) -> None:
-    results = run_pair(
-        tmp_path,
-        launch=["sh", "-c", 'exec "$@" 2>&-', "sh"],
-        PRECICE_LB_BACKEND="embedded",
-        PRECICE_LB_DIR="/proc/nowhere",
-    )
-    assert_fine(results)
+    run_pair(tmp_path, launch=["sh", "-c", 'exec "$@" 2>&-', "sh"], PRECICE_LB_DIR="/proc/nowhere")
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("Unable to write"), KeyError("advances")])
@@ -242,7 +223,7 @@ def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, endin
 
 def test_a_solver_that_stops_early_is_not_finished(tmp_path: Path) -> None:
     solver = UNFINALIZED.replace("    log.append", "    if len(log) == 3: break\n    log.append")
-    results = run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded")
+    results = run_pair(tmp_path, solver=solver, fails=True)
     assert results["A"].returncode == 0
     store = rank_stores(tmp_path)["A", 0]
     assert (store.metadata["finished"], len(store.advances)) == (False, 4)

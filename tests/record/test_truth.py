@@ -6,7 +6,7 @@ longer, never shorter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,75 +21,85 @@ WINDOWS = 8
 MS = 1e-3
 # A message takes a microsecond on the emulated clock.
 EXACT = 20e-6
-LIBPRECICE = pytest.param("libprecice", marks=pytest.mark.precice)
-BACKENDS = ["emulated", LIBPRECICE]
-
-Seconds = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def always(seconds: float) -> Seconds:
-    """Seconds per time window that do not depend on its coupling iterations."""
-    return lambda iterations: np.full(len(iterations), seconds)
+def in_turn(values: Sequence[float]) -> NDArray[np.float64]:
+    """Values of all windows but the first and the last one."""
+    return np.array([values[window % len(values)] for window in range(2, WINDOWS)], dtype=float)
 
 
 def check(
     directory: Path,
     schemes: Sequence[tuple[str, str]],
     roles: Mapping[str, Role],
-    own: Mapping[str, float],
-    period: Seconds,
+    seconds: Sequence[float],
     *,
     backend: str = "libprecice",
-    implicit: str = "",
     mpiexec: str | None = None,
 ) -> None:
-    """Run a case and compare all windows with what was planted, but the first and the last one.
-
-    ``own`` is seconds per iteration, ``period`` makes seconds per window of the iterations that the participants in
-    ``implicit`` do.
-    """
-    text = configuration(directory, "".join(roles), schemes, WINDOWS)
-    stores = run(directory, text, roles, backend=backend, mpiexec=mpiexec)
+    """Run a case whose windows take these seconds in turn, and compare all but the first and the last one."""
+    stores = run(directory, configuration(directory, "".join(roles), schemes, WINDOWS), roles, backend, mpiexec)
     (coupled,) = load_runs([stores], complete=enrich)
     assert set(coupled.participants) == set(roles)
+    iterating = {name for kind, names in schemes if not kind.endswith("explicit") for name in names}
     for name, measured in coupled.participants.items():
         assert measured.windows.tolist() == list(range(1, WINDOWS + 1))
         assert measured.compute_measured
-        plan = roles[name].iterations
-        iterations = np.array([plan[window % len(plan)] for window in range(2, WINDOWS)], dtype=float)
-        repeats = iterations if name in implicit else np.ones(len(iterations))
+        role, window = roles[name], in_turn(seconds)
+        repeats = in_turn(role.iterations if name in iterating else [1])
+        work = max(role.seconds) * role.subcycles * repeats
         assert measured.iterations[1:-1].tolist() == repeats.tolist()
         compute, wait = measured.compute_seconds[1:-1], measured.wait_seconds[1:-1]
         if backend == "emulated":
-            np.testing.assert_allclose(compute, own[name] * repeats, atol=EXACT, err_msg=name)
+            np.testing.assert_allclose(compute, work, atol=EXACT, err_msg=name)
             # Chains need another window to find their rhythm.
-            expected = period(iterations) - own[name] * repeats
-            np.testing.assert_allclose(wait[1:], expected[1:], atol=EXACT, err_msg=name)
+            np.testing.assert_allclose(wait[1:], (window - work)[1:], atol=EXACT, err_msg=name)
         else:
-            assert (compute >= own[name] * repeats - MS).all(), name
+            assert (compute >= work - MS).all(), name
             # The rest of a window is mapping and preCICE's own work.
-            assert (compute + wait >= 0.9 * period(iterations))[1:].all(), name
+            assert (compute + wait >= 0.9 * window)[1:].all(), name
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("a", "b"), [(20 * MS, 50 * MS), (50 * MS, 20 * MS)])
-def test_parallel_explicit(tmp_path: Path, backend: str, a: float, b: float) -> None:
-    roles = {"A": Role([a]), "B": Role([b])}
-    check(tmp_path, [("parallel-explicit", "AB")], roles, {"A": a, "B": b}, always(max(a, b)), backend=backend)
+def roles_of(*seconds: float, **iterations: Sequence[int]) -> dict[str, Role]:
+    """Participants A, B, ... that take so many milliseconds in each iteration, and iterate so often, in turn."""
+    return {
+        name: Role([MS * cost], iterations=iterations.get(name, (1,)))
+        for name, cost in zip("ABC", seconds, strict=False)
+    }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_serial_explicit(tmp_path: Path, backend: str) -> None:
-    own = {"A": 20 * MS, "B": 50 * MS}
-    roles = {name: Role([cost]) for name, cost in own.items()}
-    check(tmp_path, [("serial-explicit", "AB")], roles, own, always(70 * MS), backend=backend)
+PARALLEL, SERIAL, IMPLICIT = ("parallel-explicit", "AB"), ("serial-explicit", "AB"), ("serial-implicit", "AB")
+CHAIN, TWICE = roles_of(40, 30, 60), roles_of(40, 20, 50, A=[2], B=[2])
+VARYING = roles_of(20, 40, A=[2, 3, 4], B=[2, 3, 4])
+PLANTED: dict[str, tuple[list[tuple[str, str]], dict[str, Role], list[int]]] = {
+    "A waits": ([PARALLEL], roles_of(20, 50), [50]),
+    "B waits": ([PARALLEL], roles_of(50, 20), [50]),
+    "serial": ([SERIAL], roles_of(20, 50), [70]),
+    "subcycles belong to their window": ([PARALLEL], {"A": Role([15 * MS], subcycles=4), "B": Role([90 * MS])}, [90]),
+    "serial, other iterations in each window": ([IMPLICIT], VARYING, [120, 180, 240]),
+    "parallel, other iterations in each window": ([("parallel-implicit", "AB")], VARYING, [80, 120, 160]),
+    "serial chain: B and the slower of A and C": ([SERIAL, ("serial-explicit", "BC")], CHAIN, [90]),
+    "parallel chain: the slowest": ([PARALLEL, ("parallel-explicit", "BC")], CHAIN, [60]),
+    # A and B iterate twice, C computes once per window.
+    "implicit and parallel": ([IMPLICIT, ("parallel-explicit", "BC")], TWICE, [120]),
+    "implicit and serial": ([IMPLICIT, ("serial-explicit", "BC")], TWICE, [170]),
+    "parallel both": ([("parallel-implicit", "AB"), ("parallel-explicit", "BC")], TWICE, [80]),
+    "multi": ([("multi", "BAC")], roles_of(20, 30, 50, A=[2, 3], B=[2, 3], C=[2, 3]), [100, 150]),
+}
+
+
+@pytest.mark.parametrize("backend", ["emulated", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_work_and_waits_are_found(tmp_path: Path, name: str, backend: str) -> None:
+    schemes, roles, milliseconds = PLANTED[name]
+    check(tmp_path, schemes, roles, [MS * window for window in milliseconds], backend=backend)
 
 
 @pytest.mark.parametrize("kind", ["serial-explicit", "serial-implicit"])
 def test_the_wait_inside_initialize_is_for_the_first_window(tmp_path: Path, kind: str) -> None:
     """The second participant of a serial scheme never waits after its last window, yet waited for its data."""
-    roles = {"A": Role([600 * MS], iterations=[2]), "B": Role([20 * MS], iterations=[2])}
-    stores = run(tmp_path, configuration(tmp_path, "AB", [(kind, "AB")], 2), roles, backend="emulated")
+    roles = roles_of(600, 20, A=[2], B=[2])
+    stores = run(tmp_path, configuration(tmp_path, "AB", [(kind, "AB")], 2), roles, "emulated")
     (coupled,) = load_runs([stores], complete=enrich)
     second = coupled.participants["B"]
     assert second.windows.tolist() == [1, 2]
@@ -97,89 +107,26 @@ def test_the_wait_inside_initialize_is_for_the_first_window(tmp_path: Path, kind
     np.testing.assert_allclose(second.compute_seconds, 20 * MS * second.iterations, atol=EXACT)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_subcycles_belong_to_their_window(tmp_path: Path, backend: str) -> None:
-    roles = {"A": Role([15 * MS], subcycles=4), "B": Role([90 * MS])}
-    own = {"A": 60 * MS, "B": 90 * MS}
-    check(tmp_path, [("parallel-explicit", "AB")], roles, own, always(90 * MS), backend=backend)
-
-
-@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
-@pytest.mark.parametrize(
-    ("kind", "period"), [("serial-implicit", lambda k: 60 * MS * k), ("parallel-implicit", lambda k: 40 * MS * k)]
-)
-def test_implicit(tmp_path: Path, backend: str, kind: str, period: Seconds) -> None:
-    """The number of coupling iterations differs between windows."""
-    own = {"A": 20 * MS, "B": 40 * MS}
-    roles = {name: Role([cost], iterations=[2, 3, 4]) for name, cost in own.items()}
-    check(tmp_path, [(kind, "AB")], roles, own, period, backend=backend, implicit="AB")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("kind", "seconds"), [("serial-explicit", 90 * MS), ("parallel-explicit", 60 * MS)])
-def test_chain_of_three(tmp_path: Path, backend: str, kind: str, seconds: float) -> None:
-    """Serial schemes take B and the slower of A and C, parallel ones the slowest."""
-    own = {"A": 40 * MS, "B": 30 * MS, "C": 60 * MS}
-    roles = {name: Role([cost]) for name, cost in own.items()}
-    check(tmp_path, [(kind, "AB"), (kind, "BC")], roles, own, always(seconds), backend=backend)
-
-
-@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
-@pytest.mark.parametrize(
-    ("implicit", "explicit", "seconds"),
-    [
-        ("serial-implicit", "parallel-explicit", 120 * MS),
-        ("serial-implicit", "serial-explicit", 170 * MS),
-        ("parallel-implicit", "parallel-explicit", 80 * MS),
-    ],
-)
-def test_composition_of_implicit_and_explicit(
-    tmp_path: Path, backend: str, implicit: str, explicit: str, seconds: float
-) -> None:
-    """A and B iterate twice, C computes once per window."""
-    roles = {"A": Role([40 * MS], iterations=[2]), "B": Role([20 * MS], iterations=[2]), "C": Role([50 * MS])}
-    own = {"A": 40 * MS, "B": 20 * MS, "C": 50 * MS}
-    schemes = [(implicit, "AB"), (explicit, "BC")]
-    check(tmp_path, schemes, roles, own, always(seconds), backend=backend, implicit="AB")
-
-
-@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
-def test_multi_coupling(tmp_path: Path, backend: str) -> None:
-    own = {"A": 20 * MS, "B": 30 * MS, "C": 50 * MS}
-    roles = {name: Role([cost], iterations=[2, 3]) for name, cost in own.items()}
-    check(tmp_path, [("multi", "BAC")], roles, own, lambda k: 50 * MS * k, backend=backend, implicit="ABC")
-
-
 @pytest.mark.precice
 @pytest.mark.mpi
 @pytest.mark.parametrize(
-    ("kind", "period"),
-    [
-        ("parallel-explicit", always(150 * MS)),
-        ("serial-explicit", always(200 * MS)),
-        ("parallel-implicit", lambda k: 150 * MS * k),
-        ("serial-implicit", lambda k: 200 * MS * k),
-    ],
+    ("kind", "window"),
+    [("parallel-explicit", 150), ("serial-explicit", 200), ("parallel-implicit", 300), ("serial-implicit", 400)],
 )
 @pytest.mark.parametrize("collective", ["before", "after"])
 def test_ranks_off_the_interface_wait_in_a_collective(
-    tmp_path: Path, mpiexec: str, kind: str, period: Seconds, collective: str
+    tmp_path: Path, mpiexec: str, kind: str, window: int, collective: str
 ) -> None:
     """Their wait looks like solve: the participant's wait is that of the one rank that receives data."""
-    own = {"A": 50 * MS, "B": 150 * MS}
-    implicit = "AB" if kind.endswith("implicit") else ""
     # Ranks that wait for preCICE's word whether the iteration converged keep their processors busy.
-    ranks = 2 if implicit else 3
-    roles = {
-        "A": Role([own["A"]] * ranks, interface=[1], collective=collective, iterations=[2]),
-        "B": Role([own["B"]], iterations=[2]),
-    }
-    check(tmp_path, [(kind, "AB")], roles, own, period, implicit=implicit, mpiexec=mpiexec)
+    ranks = 2 if kind.endswith("implicit") else 3
+    a = Role([50 * MS] * ranks, interface=[1], collective=collective, iterations=[2])
+    roles = {"A": a, "B": Role([150 * MS], iterations=[2])}
+    check(tmp_path, [(kind, "AB")], roles, [window * MS], mpiexec=mpiexec)
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
 def test_imbalance_inside_a_participant_is_no_wait_for_the_partner(tmp_path: Path, mpiexec: str) -> None:
-    own = {"A": 50 * MS, "B": 80 * MS}
-    roles = {"A": Role([20 * MS, own["A"]], collective="before after"), "B": Role([own["B"]])}
-    check(tmp_path, [("parallel-explicit", "AB")], roles, own, always(80 * MS), mpiexec=mpiexec)
+    roles = {"A": Role([20 * MS, 50 * MS], collective="before after"), "B": Role([80 * MS])}
+    check(tmp_path, [PARALLEL], roles, [80 * MS], mpiexec=mpiexec)

@@ -101,19 +101,17 @@ def configuration(directory: Path, participants: str, schemes: Sequence[tuple[st
         what = " ".join(f"{first}-Data:{first}>{other} {other}-Data:{other}>{first}" for other in others)
         exchanges.append((kind, first, ",".join(others), what))
         measured = measured or {"multi": others[0]}.get(kind, first if kind.endswith("implicit") else "")
-    iteration = f'<max-iterations value="50"/><absolute-convergence-measure limit="1e-9" data:{measured}-Data />'
-    path = write_configuration(
+    return write_configuration(
         directory / "precice-config.xml",
         participants={name: [] for name in participants},
         exchanges=exchanges,
         end=f'<max-time-windows value="{windows}"/>',
         window=1.0,
-        iteration=iteration,
-    )
-    return path.read_text()
+        iteration=f'<max-iterations value="50"/><absolute-convergence-measure limit="1e-9" data:{measured}-Data />',
+    ).read_text()
 
 
-def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, mpiexec: str | None = None) -> Path:
+def run(directory: Path, text: str, roles: Mapping[str, Role], backend: str, mpiexec: str | None = None) -> Path:
     """Run a coupled case to its end, recorded; returns the directory of its stores.
 
     Beside libprecice and the embedded backend there is ``emulated``: the latter on an emulated clock.
@@ -133,7 +131,6 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
         }
         launch = [] if len(role.seconds) == 1 else [str(mpiexec), "-n", str(len(role.seconds))]
         commands[name] = [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)]
-    started = start(directory, commands, dict.fromkeys(roles, variables))
-    for name, result in finish(started).items():
+    for name, result in finish(start(directory, commands, dict.fromkeys(roles, variables))).items():
         assert result.returncode == 0, f"{name}: {result.stdout}{result.stderr}"
     return directory / "stores"

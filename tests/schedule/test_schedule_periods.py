@@ -91,7 +91,7 @@ def test_partners_wait_for_acceleration_where_it_comes_after_receiving() -> None
     assert float(multi.window_seconds({"A": 0.4, "B": 0.1, "C": 0.3})) == pytest.approx(0.5)
     serial = coupling("AB", scheme("serial-implicit", "AB", None, ACCELERATE), acceleration=quarter)
     assert float(serial.window_seconds(costs)) == pytest.approx(0.8)
-    with pytest.raises(ScheduleError, match=r'"B" accelerates for .* found 1\.5'):
+    with pytest.raises(ScheduleError, match=r'"B" for acceleration .* found 1\.5'):
         coupling("AB", scheme("parallel-implicit", "AB", None, ACCELERATE), acceleration={"B": 1.5})
 
 

@@ -77,7 +77,7 @@ def test_a_node_without_nodes_and_more_ranks_than_a_node_holds_are_refused() -> 
         NodeKind("cpu", 0, 4)
     times = {"Fluid": np.ones(8), "Solid": np.ones(8)}
     words = {"kinds": KINDS, "unit": "nodes"}
-    with pytest.raises(InfeasibleError, match=r"at most 2 ranks of Fluid on a node of kind 'gpu' .* found 3"):
+    with pytest.raises(InfeasibleError, match=r"at most 2 ranks of Fluid on a node of kind 'gpu', found 3"):
         optimize_split(
             times, 5, constraints=Constraints(**words, kind={"Fluid": "gpu"}, gpus_per_rank={"Fluid": 1},
                                               ranks_per_node={"Fluid": 3})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,48 +28,44 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _table_of.cache_clear()
 
 
-def kinds(directory: Path, **more: object) -> dict[str, list[RankFile]]:
-    """Two ranks with rows of two windows each, as spools, files of a rank, and merged."""
-    found: dict[str, list[RankFile]] = {}
+def kinds(directory: Path, *, names: Iterable[list[str]] = ([], []), **tables: list[Any]) -> list[list[RankFile]]:
+    """Two ranks with rows of two windows each, as spools, files of a rank, and merged; tables by rank."""
     for kind in ("spool", "rank"):
-        for rank in range(2):
+        for rank, texts in enumerate(names):
             writer = StoreWriter(directory / kind, metadata(rank=rank, size=2), PARALLEL, keep_spool=kind == "spool")
-            writer.append(rows([row(w, 0.1 * w, 0.2, 0.1) for w in (1, 2)]), **more.get(str(rank), {}))  # type: ignore[call-overload]
+            more = {name: np.array(values[rank], TABLES[name].dtype) for name, values in tables.items()}
+            writer.append(rows([row(w, 0.1 * w, 0.2, 0.1) for w in (1, 2)]), dict.fromkeys(tables, texts), **more)
             writer.close(finished=True, ended_unix_ns=START + 10**9)
     export_merged([directory / "rank"], directory / "merged")
-    for kind, suffix in (("spool", ".spool"), ("rank", ".h5"), ("merged", ".merged.h5")):
-        found[kind] = sorted(read_stores([directory / kind]), key=lambda store: int(store.metadata["rank"]))
-        assert all(store.path.name.endswith(suffix) for store in found[kind])
-    return found
+    read = [sorted(read_stores([directory / kind]), key=by_rank) for kind in ("spool", "rank", "merged")]
+    assert ["".join(store.path.suffixes[-2:]) for store, _ in read] == [".spool", ".h5", ".merged.h5"]
+    return read
+
+
+def by_rank(store: RankFile) -> int:
+    return int(store.metadata["rank"])
 
 
 def test_a_table_that_is_registered_is_found_everywhere(tmp_path: Path) -> None:
-    table = register(
+    register(
         "energy",
         ("window", "<i8", "1", "time window"),
         ("name", "<i4", "1", "device, as a position in `/energy_names`"),
         ("energy_j", "<f8", "J", "what it took"),
         names="energy_names",
     )
-    planted = [[(1, 0, 2.5), (2, 1, 3.5)], [(1, 0, 4.5)]]
-    devices = [["cpu", "gpu"], ["gpu"]]
-    more = {
-        str(rank): {"names": {"energy": devices[rank]}, "energy": np.array(planted[rank], table.dtype)}
-        for rank in range(2)
-    }
-    found = kinds(tmp_path, **more)
-    for stores in found.values():
+    planted, devices = [[(1, 0, 2.5), (2, 1, 3.5)], [(1, 0, 4.5)]], [["cpu", "gpu"], ["gpu"]]
+    read = kinds(tmp_path, names=devices, energy=planted)
+    for stores in read:
         for rank, store in enumerate(stores):
-            names = store.names("energy")
-            read = [(window, names[name], energy) for window, name, energy in store.rows("energy").tolist()]
-            assert read == [(window, devices[rank][name], energy) for window, name, energy in planted[rank]]
+            energy = [(window, store.names("energy")[name], j) for window, name, j in store.rows("energy").tolist()]
+            assert energy == [(window, devices[rank][name], j) for window, name, j in planted[rank]]
             assert store.advances["window"].tolist() == [1, 2]
     # Without the room that has it, files are read as if it were not there.
     del TABLES["energy"], TABLES["energy_names"]
     _table_of.cache_clear()
-    for stores in found.values():
-        for store in stores:
-            again = next(each for each in read_stores([store.path]) if each.metadata["rank"] == store.metadata["rank"])
+    for stores in read:
+        for again in read_stores([store.path for store in stores]):
             assert again.loaded().advances["window"].tolist() == [1, 2]
 
 

@@ -46,29 +46,44 @@ def _splits(store: Path) -> list[dict[str, int]]:
     return [{name: part.ranks for name, part in run.participants.items()} for run in load_runs([store])]
 
 
-def test_two_splits_at_once_in_one_store_directory_are_two_runs(tmp_path: Path) -> None:
-    for case, (a, b) in {"/one": (1, 3), "/two": (2, 2)}.items():
-        _launch(tmp_path, "A", a, 0, 100, case)
-        _launch(tmp_path, "B", b, 0, 100, case)
-    assert _splits(tmp_path) == [{"A": 1, "B": 3}, {"A": 2, "B": 2}]
-    assert remarks(load_runs([tmp_path])) == ()
+@pytest.mark.parametrize(
+    ("launches", "splits"),
+    [
+        # A partner that was not recorded is not replaced by the next run.
+        ([("A", 1, 0, 20), ("A", 2, 21, 20), ("B", 2, 18, 20)], [{"A": 1}, {"A": 2, "B": 2}]),
+        # A brief run whose clocks differ by most of it has one partner only.
+        ([("A", 1, 0, 4), ("B", 2, 3.5, 4)], [{"A": 1, "B": 2}]),
+        *[
+            # Runs after each other on nodes whose clocks differ.
+            (
+                [
+                    (name, ranks, number * (seconds + 1) + (ahead if name == "B" else 0), seconds)
+                    for number, counts in enumerate([(1, 3), (2, 2), (3, 1)])
+                    for name, ranks in zip("AB", counts, strict=True)
+                ],
+                [{"A": 1, "B": 3}, {"A": 2, "B": 2}, {"A": 3, "B": 1}],
+            )
+            for seconds in (5.0, 100.0)
+            for ahead in (-3.0, 3.0)
+        ],
+    ],
+)
+def test_launches_that_ran_at_the_same_time_are_one_run(
+    tmp_path: Path, launches: list[tuple[str, int, float, float]], splits: list[dict[str, int]]
+) -> None:
+    for launch in launches:
+        _launch(tmp_path, *launch)
+    assert _splits(tmp_path) == splits
 
 
-@pytest.mark.parametrize("seconds", [5.0, 100.0])
-@pytest.mark.parametrize("ahead", [-3.0, 3.0])
-def test_runs_after_each_other_on_nodes_whose_clocks_differ(tmp_path: Path, ahead: float, seconds: float) -> None:
-    for number, (a, b) in enumerate([(1, 3), (2, 2), (3, 1)]):
-        _launch(tmp_path, "A", a, number * (seconds + 1), seconds)
-        _launch(tmp_path, "B", b, number * (seconds + 1) + ahead, seconds)
-    assert _splits(tmp_path) == [{"A": 1, "B": 3}, {"A": 2, "B": 2}, {"A": 3, "B": 1}]
-
-
-def test_ranks_of_two_launches_of_one_split_stay_apart(tmp_path: Path) -> None:
-    for case in ("/one", "/two"):
-        _launch(tmp_path, "A", 2, 0, 100, case, launch=f"A in {case}")
-        _launch(tmp_path, "B", 1, 0, 100, case, launch=f"B in {case}")
+@pytest.mark.parametrize("splits", [[{"A": 1, "B": 3}, {"A": 2, "B": 2}], [{"A": 2, "B": 1}] * 2])
+def test_two_splits_at_once_in_one_store_directory_are_two_runs(tmp_path: Path, splits: list[dict[str, int]]) -> None:
+    for case, split in zip(("/one", "/two"), splits, strict=True):
+        for name, ranks in split.items():
+            _launch(tmp_path, name, ranks, 0, 100, case, launch=f"{name} in {case}")
     runs = load_runs([tmp_path])
-    assert [run.participants["A"].ranks for run in runs] == [2, 2]
+    assert _splits(tmp_path) == splits
+    assert remarks(runs) == ()
     for run in runs:
         assert len({part.metadata["working_directory"].split("/")[1] for part in run.participants.values()}) == 1
 
@@ -91,19 +106,6 @@ def test_what_stays_ambiguous_is_said_and_not_chosen(tmp_path: Path) -> None:
     assert all(UNKNOWN in run.grouping for run in runs)
     assert all(UNKNOWN in dict(run.remarks)["uncertain grouping"] for run in summarise(runs))
     assert sum(UNKNOWN in text and "PRECICE_LB_DIR" in text for text in remarks(runs)) == 4
-
-
-def test_a_partner_that_was_not_recorded_is_not_replaced_by_the_next_run(tmp_path: Path) -> None:
-    _launch(tmp_path, "A", 1, 0, 20)
-    _launch(tmp_path, "A", 2, 21, 20)
-    _launch(tmp_path, "B", 2, 18, 20)
-    assert _splits(tmp_path) == [{"A": 1}, {"A": 2, "B": 2}]
-
-
-def test_a_brief_run_whose_clocks_differ_by_most_of_it_has_one_partner_only(tmp_path: Path) -> None:
-    _launch(tmp_path, "A", 1, 0, 4)
-    _launch(tmp_path, "B", 2, 3.5, 4)
-    assert _splits(tmp_path) == [{"A": 1, "B": 2}]
 
 
 def test_a_rank_that_ended_before_it_knew_its_launch_belongs_to_the_one_that_lacks_it(tmp_path: Path) -> None:

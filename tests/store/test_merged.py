@@ -38,13 +38,17 @@ def by_rank(directory: Path) -> list[RankFile]:
     return sorted(read_stores([directory]), key=lambda store: (store.metadata["participant"], store.metadata["rank"]))
 
 
+def everything(directory: Path) -> list[tuple[object, ...]]:
+    return [contents(store) for store in by_rank(directory)]
+
+
 def files(directory: Path) -> dict[str, bytes]:
     paths = [path for path in directory.rglob("*") if path.is_file()]
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_the_copy_holds_what_the_ranks_files_hold_and_these_stay(tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "merged"
+    source, target, again = (tmp_path / name for name in ("source", "merged", "again"))
     more = {"degrees_of_freedom": {"A": 1e6}, "parameters": {"order": [1, 2]}, "run": "r", "receives_data": True}
     fill(source, "A", 5, **more)
     fill(source, "B", 1, **more)
@@ -53,40 +57,31 @@ def test_the_copy_holds_what_the_ranks_files_hold_and_these_stay(tmp_path: Path)
     assert written == [target / "A-5.merged.h5", target / "B-1.merged.h5"]
     assert files(source) == before
     assert sorted(files(target)) == ["A-5.merged.h5", "B-1.merged.h5"]
-    copies = by_rank(target)
-    assert [contents(store) for store in copies] == [contents(store) for store in by_rank(source)]
-    assert copies[0].interval_unix_ns == by_rank(source)[0].interval_unix_ns
+    assert everything(target) == everything(source)
+    assert by_rank(target)[0].interval_unix_ns == by_rank(source)[0].interval_unix_ns
     ((new,), (reference,)) = load_runs([target]), load_runs([source])
     for name in ("A", "B"):
-        np.testing.assert_array_equal(
-            new.participants[name].compute_seconds, reference.participants[name].compute_seconds
-        )
+        parts = (run.participants[name].compute_seconds for run in (new, reference))
+        np.testing.assert_array_equal(*parts)
     # Given together each rank counts once, and is read where all are.
-    assert [contents(store) for store in by_rank(tmp_path)] == [contents(store) for store in copies]
+    assert everything(tmp_path) == everything(target)
     assert {store.path for store in by_rank(tmp_path)} == set(written)
-    assert [export_merged([target], tmp_path / "again"), files(tmp_path / "again")] == [
-        [tmp_path / "again" / path.name for path in written],
-        files(target),
-    ]
+    export_merged([target], again)
+    assert files(again) == files(target)
 
 
-def killed(directory: Path, lengths: list[int], **more: object) -> None:
-    """Spools of ranks that came as far as this, the second not even through ``initialize``."""
-    for rank, count in enumerate(lengths):
-        writer = StoreWriter(directory, metadata(rank=rank, size=len(lengths), **more), PARALLEL)
+def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
+    """The second did not even come through ``initialize``."""
+    for rank, count in enumerate((7, 0, 9)):
+        writer = StoreWriter(tmp_path / "store", metadata(rank=rank, size=3), PARALLEL)
         if rank != 1:
             writer.append(initialize=np.array([(500, 1000, -1, -1)], dtype=INITIALIZE.dtype))
         writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
         writer.close_spool()
-
-
-def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
-    killed(tmp_path / "store", [7, 0, 9])
     export_merged([tmp_path / "store"], tmp_path / "merged")
     stores = by_rank(tmp_path / "merged")
-    assert [store.advances.tobytes() for store in stores] == [
-        store.advances.tobytes() for store in by_rank(tmp_path / "store")
-    ]
+    written = by_rank(tmp_path / "store")
+    assert [store.advances.tobytes() for store in stores] == [store.advances.tobytes() for store in written]
     assert [len(store.initialize) for store in stores] == [1, 0, 1]
     assert Ranks(stores).windows.tolist() == []
     assert Ranks([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))

@@ -43,14 +43,15 @@ from precice_lb.store.spool import StoreWriter
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     more = {"degrees_of_freedom": {"A": 1e6}, "parameters": {"order": [1, 2]}, "run": "r", "warmup_windows": 3}
-    path = write_store(tmp_path, [row(1, 0.1, 0.2, 0.05), row(2, 0.3, 0.4, None)], **more)
+    calls = [row(1, 0.1, 0.2, 0.05), row(2, 0.3, 0.4, None)]
+    path = write_store(tmp_path, calls, **more)
     store = read_store(path)
     assert path.relative_to(tmp_path).as_posix() == store_filename("A", 0, 1)
-    np.testing.assert_array_equal(store.advances, rows([row(1, 0.1, 0.2, 0.05), row(2, 0.3, 0.4, None)]))
+    assert store.advances.tolist() == calls
     assert store.advances["wait_ns"].tolist() == [50_000_000, -1]
     assert store.initialize["initialize_ns"].tolist() == [1000]
-    assert (store.configuration, store.metadata["finished"]) == (PARALLEL, True)
-    assert {key: store.metadata[key] for key in more} == more
+    assert store.configuration == PARALLEL
+    assert {key: store.metadata[key] for key in (*more, "finished")} == {**more, "finished": True}
     assert store.interval_unix_ns[1] - store.interval_unix_ns[0] == 10_000_000_000
     with h5py.File(path) as file:
         units = json.loads(file["advances"].attrs["units"])
@@ -129,20 +130,21 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
     writer = StoreWriter(tmp_path, metadata(**more), PARALLEL, keep_spool=keep)
     (spool,) = find_stores([tmp_path])
     lazy = read_runs([spool])[0][0][0]
-    names, sections = ["\N{GREEK SMALL LETTER PSI}"], np.array([(0, 1, 2, 3)], SECTIONS.dtype)
-    guesses = np.array([(1, 1, 7, np.nan)], GUESSES.dtype)
-    texts = {"sections": names, "guesses": ["hold", "reduced"]}
-    writer.append(rows([row(1, 0.1, 0.2, None)]), texts, sections=sections, guesses=guesses)
+    planted = {
+        "sections": np.array([(0, 1, 2, 3)], SECTIONS.dtype),
+        "guesses": np.array([(1, 1, 7, np.nan)], GUESSES.dtype),
+        "advances": rows([row(1, 0.1, 0.2, None)]),
+    }
+    names = {"sections": ["\N{GREEK SMALL LETTER PSI}"], "guesses": ["hold", "reduced"]}
+    writer.append(names=names, **planted)
     content = spool.read_bytes()
     writer.close(finished=True, ended_unix_ns=START + 5)
     assert [path.suffix for path in find_stores([tmp_path])] == [".spool" if keep else ".h5"]
     for store in (read_store(writer.path), read_runs([tmp_path])[0][0][0]):
         assert store.metadata == writer.metadata
-        assert store.names("sections") == ("\N{GREEK SMALL LETTER PSI}",)
-        assert store.rows("sections").tolist() == [(0, 1, 2, 3)]
-        assert store.names("guesses") == ("hold", "reduced")
-        assert store.rows("guesses").tobytes() == guesses.tobytes()
-        assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
+        assert {name: list(store.names(name)) for name in names} == names
+        for name, values in planted.items():
+            assert store.rows(name).tobytes() == values.tobytes()
     # What was found as a spool is read where it is by now.
     assert len(read_store(spool).advances) == len(lazy.advances) == 1
     # The process was killed between giving the one its name and removing the other: the rank counts once.
@@ -153,10 +155,9 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
 
 
 def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
-    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    table = np.zeros(1000, ADVANCES.dtype)
-    for part in range(100):
-        table["window"] = np.arange(1000 * part + 1, 1000 * part + 1001)
+    writer, table = StoreWriter(tmp_path, metadata(), PARALLEL), np.zeros(1000, ADVANCES.dtype)
+    for begin in range(1, 100_001, 1000):
+        table["window"] = np.arange(begin, begin + 1000)
         writer.append(table)
     size = writer.path.stat().st_size
     # What is loaded once, whatever the length.
@@ -279,16 +280,13 @@ def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) ->
         ({"degrees_of_freedom": {"A": -3}}, "positive numbers"),
         ({"parameters": {"a": float("nan")}}, "JSON"),
         ({"case": "short"}, "64 hexadecimal digits"),
+        ({"case": None}, "metadata case: expected a value, found none"),
         ({"run": ""}, "not empty"),
         ({"cpus": "0-9999999"}, "cores such as 0-3,8"),
         ({"pid": 2**63}, "pid: expected a number up to"),
     ):
         with pytest.raises(StoreError, match=words):
-            StoreWriter(tmp_path, metadata() | wrong, PARALLEL)
-    incomplete = metadata()
-    del incomplete["case"]
-    with pytest.raises(StoreError, match="metadata case: expected a value, found none"):
-        StoreWriter(tmp_path, incomplete, PARALLEL)
+            StoreWriter(tmp_path, {key: value for key, value in (metadata() | wrong).items() if value is not None}, "")
     with pytest.raises(StoreError, match="rank: expected one of run, warmup_windows"):
         validate({"rank": 1}, keys=USER_KEYS)
     assert list(tmp_path.iterdir()) == []
@@ -332,18 +330,14 @@ def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) ->
     assert re.fullmatch(re.escape(str(path)) + expected, str(caught.value))
 
 
-def test_file_names_are_safe() -> None:
+def test_file_names_are_safe_and_a_directory_is_of_ranks_by_the_name_that_its_files_ask_for(tmp_path: Path) -> None:
+    one, other = (store_filename("\N{GREEK SMALL LETTER PSI}" * 500 + end, 0, 1).split("/")[1] for end in "ab")
     assert store_filename("Fluid/../x", 0, 1).count("/") == 1
     assert ".." not in store_filename("..", 0, 1)
-    one, other = (store_filename("\N{GREEK SMALL LETTER PSI}" * 500 + end, 0, 1).split("/")[1] for end in "ab")
     assert max(len(one), len(other)) < 250
     assert one != other
-    assert is_store_name(one)
     assert store_filename("Fluid", 7, 64, 2) == "Fluid-64/Fluid-7-64.2.h5"
-    assert is_store_name("Fluid-7-64.2.spool")
-
-
-def test_a_directory_is_of_ranks_only_by_the_name_that_its_files_ask_for(tmp_path: Path) -> None:
+    assert all(map(is_store_name, (one, "Fluid-7-64.2.spool")))
     for parent, above in (("Fluid-64", True), ("28", True), ("01", False), ("Fluid-6", False), ("Solid-64", False)):
         name = "A-1-2.h5" if parent == "28" else "Fluid-7-64.2.spool"
         assert store_directory(tmp_path / parent / name) == (tmp_path if above else tmp_path / parent)

@@ -7,12 +7,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from store_helpers import PARALLEL, contents, metadata, row, rows
+from store_helpers import PARALLEL, START, contents, metadata, row, write_store
 
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.columns import INITIALIZE, RecordedMeshes, recorded_meshes
+from precice_lb.store.columns import RecordedMeshes, recorded_meshes
 from precice_lb.store.reader import read_runs, read_store
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
@@ -34,13 +34,7 @@ def notes(rank: int, *, points: bool = True) -> RecordedMeshes:
     return taken.recorded(rank)
 
 
-def write(directory: Path, rank: int, size: int, meshes: RecordedMeshes) -> Path:
-    writer = StoreWriter(directory, metadata(rank=rank, size=size), PARALLEL)
-    writer.append(once="meshes", **meshes.arrays())
-    writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
-    writer.append(rows([row(1, 0.1, 0.2, 0.05)]))
-    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 10)
-    return writer.path
+CALLS = [row(1, 0.1, 0.2, 0.05)]
 
 
 def told(meshes: RecordedMeshes) -> dict[tuple[int, str], tuple[object, ...]]:
@@ -64,7 +58,7 @@ def test_meshes_come_back_from_ranks_and_from_a_merged_file(tmp_path: Path, poin
     assert len(expected) == 9
     assert all(bool(coordinates) == (points and name in NAMES) for (_, name), (_, coordinates, _) in expected.items())
     for rank, meshes in enumerate(planted):
-        path = write(tmp_path, rank, 4, meshes)
+        path = write_store(tmp_path, CALLS, "A", rank, 4, meshes=meshes)
         assert told(recorded_meshes(read_store(path))) == told(meshes)
     ((group,),) = read_runs([tmp_path])
     digests = [contents(store) for store in group]
@@ -77,24 +71,21 @@ def test_meshes_come_back_from_ranks_and_from_a_merged_file(tmp_path: Path, poin
 
 
 def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
-    planted = notes(0)
+    planted, sizes = notes(0), []
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
-    whole = writer.path.stat().st_size
-    writer.append(once="meshes", **planted.arrays())
-    done = writer.path.stat().st_size
-    writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
-    content = writer.path.read_bytes()
-    cut = tmp_path / "cut.spool"
-    for size in [*range(whole, done, 211), done, len(content)]:
+    for meshes in (None, planted):
+        writer.append(**({} if meshes is None else {"once": "meshes", **meshes.arrays()}))
+        sizes.append(writer.path.stat().st_size)
+    writer.close(finished=True, ended_unix_ns=START)
+    content, cut = writer.path.read_bytes(), tmp_path / "cut.spool"
+    for size in [*range(*sizes, 211), sizes[1], len(content)]:
         cut.write_bytes(content[:size])
-        meshes = recorded_meshes(read_store(cut))
-        assert told(meshes) == (told(planted) if size >= done else {})
+        assert told(recorded_meshes(read_store(cut))) == (told(planted) if size >= sizes[1] else {})
 
 
 def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, 0, 1, RecordedMeshes())
-    with_boxes = write(tmp_path, 0, 1, notes(0, points=False))
-    assert len(recorded_meshes(read_store(path)).rows) == 0
+    path = write_store(tmp_path, CALLS, meshes=RecordedMeshes())
+    with_boxes = write_store(tmp_path, CALLS, meshes=notes(0, points=False))
     assert told(recorded_meshes(read_store(path))) == {}
     # A few rows, the long name.
     assert with_boxes.stat().st_size - path.stat().st_size < 8192
@@ -103,7 +94,7 @@ def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_damaged_meshes_are_one_error_and_the_times_are_read(tmp_path: Path, merged: bool) -> None:
-    path = write(tmp_path, 0, 1, notes(0))
+    path = write_store(tmp_path, CALLS, meshes=notes(0))
     if merged:
         (path,) = export_merged([tmp_path], tmp_path / "merged")
     with h5py.File(path, "a") as file:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -97,26 +98,17 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
     laws = {"Inner": {"serial": 0.30, **law}, "Outer": {"serial": 0.15, **law}}
     (case / "law.json").write_text(json.dumps(laws))
     (case / "solver-python" / "drifting.py").write_text(DRIFTING)
-    with contextlib.ExitStack() as stack:
-        started = []
-        for name, command in {
-            "inner": ["../solver-python/drifting.py"],
-            "outer": ["../solver-python/pulse.py", "Outer", "--load", "emulated"],
-        }.items():
-            log = stack.enter_context((case / f"{name}.log").open("wb"))
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "precice_lb", "run", *command],
-                    cwd=case / f"{name}-python",
-                    env=emulated_clock(environment(PRECICE_LB_BACKEND="embedded")),
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-        yield case, started
-        for process in started:
-            process.kill()
-            process.wait()
+    solvers = {"inner": ["drifting.py"], "outer": ["pulse.py", "Outer", "--load", "emulated"]}
+    variables, started = emulated_clock(environment(PRECICE_LB_BACKEND="embedded")), []
+    for name, (solver, *options) in solvers.items():
+        command = [sys.executable, "-m", "precice_lb", "run", f"../solver-python/{solver}", *options]
+        with (case / f"{name}.log").open("wb") as log:
+            place = case / f"{name}-python"
+            started.append(subprocess.Popen(command, cwd=place, env=variables, stdout=log, stderr=log))
+    yield case, started
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def sentences(snapshot: Snapshot) -> list[str]:
@@ -241,16 +233,15 @@ def assert_as_read(seen: Snapshot, run: CoupledRun) -> None:
 
 
 def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 30)], name) for name in "AB"]
-    for path in paths:
+    for name in "AB":
+        path = write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 30)], name)
         os.utime(path, (time.time() - 60, time.time() - 60))
     observer = Observer(tmp_path)
     first = observer.poll()
-    opened = []
-    real = rank_file.opened
-    monkeypatch.setattr(rank_file, "opened", lambda path, **more: opened.append(path) or real(path, **more))
+    opened = mock.Mock(wraps=rank_file.opened)
+    monkeypatch.setattr(rank_file, "opened", opened)
     second = observer.poll()
-    assert opened == []
+    assert not opened.called
     assert first is not None
     assert second is not None
     assert watch_blocks(first) == watch_blocks(second)
@@ -290,45 +281,40 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize("run", ["all-implicit", "fundamental", "synchronize"])
 def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) -> None:
     folder = followed(tmp_path / "case", run)
-    import_profiling([folder.parent], tmp_path / "store")
-    for path in find_stores([tmp_path / "store"]):
+    for path in import_profiling([folder.parent], tmp_path / "store").stores:
         expected = read_store(path)
         data = expected.metadata
         file = folder / f"{data['participant']}-{data['rank']}-{data['size']}.txt"
-        header = read_header(file)
-        content = file.read_bytes()
+        header, content = read_header(file), file.read_bytes()
         recorded = {key: value for key, value in data.items() if key not in ("timing_source", "receives_data")}
         bare = expected.advances.copy()
         bare["wait_ns"] = bare["mapping_ns"] = -1
         waits = WaitsTail(RankFile(path, recorded, expected.configuration))
-        alone = ProfileTail(header, profiled_participant(header, [folder.parent]))
-        read, joined, done = [], [], 0
+        alone, joined, done = ProfileTail(header, profiled_participant(header, [folder.parent])), [], 0
         for cut in [header.offset, *range(header.offset + 100, len(content), 333), len(content)]:
             file.write_bytes(content[:cut])
-            known = len(alone.rows)
+            known = alone.rows.tobytes()
             alone.update()
-            read.append(alone.rows[known:])
+            assert alone.rows.tobytes().startswith(known)
             assert alone.problem == ""
             # The recorder writes in steps of its own.
             upto = min(done + 2, len(bare)) if cut < len(content) else len(bare)
             joined.append(waits.filled(bare[done:upto], is_last=cut == len(content)))
             done = upto
-        assert np.concatenate(read).tobytes() == expected.advances.tobytes()
+        assert alone.rows.tobytes() == expected.advances.tobytes()
         assert alone.store.metadata["finished"] is True
         np.testing.assert_array_equal(alone.store.initialize, expected.initialize)
-        rows_joined = np.concatenate(joined)
         for column in ("window", "wait_ns", "mapping_ns"):
-            np.testing.assert_array_equal(rows_joined[column], expected.advances[column])
+            np.testing.assert_array_equal(np.concatenate(joined)[column], expected.advances[column])
         assert waits.metadata["timing_source"].startswith("precice-profiling")
     seen, recorded_run = watch_run(tmp_path / "case"), load_runs([tmp_path / "store"])[0]
-    assert {part.participant: part.windows for part in seen.participants} == {
-        name: part.windows[-1] for name, part in recorded_run.participants.items()
-    }
+    last = {name: part.windows[-1] for name, part in recorded_run.participants.items()}
+    assert {part.participant: part.windows for part in seen.participants} == last
 
 
 @pytest.mark.precice
 def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> None:
-    run_pair(tmp_path, "parallel-explicit", windows=40)
+    run_pair(tmp_path, "parallel-explicit", windows=40, backend="libprecice")
     seen = watch_run(tmp_path, warmup=1)
     # Which is found later otherwise, and with it the least wait, a few microseconds of each window's compute time.
     run = load_runs([tmp_path / "precice-lb-store"], warmup=1, complete=enrich)[0]
@@ -350,17 +336,17 @@ def rebalanced(directory: Path, version: str = "cpu", growth: float = 1.0) -> tu
     counts = (2, 4, 8, 16, 32)
     lines = [f"{name},cpu,{p},{float(law.seconds(p))}" for name, law in LAWS.items() for p in counts]
     lines += [f"A,gpu,{p},{0.2 + 0.01 / p}" for p in counts]
-    (directory / "campaign.csv").write_text("\n".join(["participant,version,ranks,seconds", *lines]) + "\n")
-
-    def seconds(ranks: int) -> dict[str, float]:
-        return {"A": float(LAWS["A"].seconds(ranks)), "B": growth * float(LAWS["B"].seconds(32 - ranks))}
-
+    table = directory / "campaign.csv"
+    table.write_text("\n".join(["participant,version,ranks,seconds", *lines]) + "\n")
+    windows = [
+        {"A": float(LAWS["A"].seconds(ranks)), "B": growth * float(LAWS["B"].seconds(32 - ranks))}
+        for ranks in range(1, 32)
+    ]
     better = rebalance(
-        pair("parallel-explicit"), {"A": Layout(16), "B": Layout(16)}, seconds(16), {"A": 1.0, "B": 1.0},
-        measurements=load_sources([directory / "campaign.csv"]), restart_seconds=60.0,
-        versions={"A": version, "B": "cpu"},
+        pair("parallel-explicit"), {"A": Layout(16), "B": Layout(16)}, windows[15], {"A": 1.0, "B": 1.0},
+        measurements=load_sources([table]), restart_seconds=60.0, versions={"A": version, "B": "cpu"},
     )  # fmt: skip
-    return better, min(max(seconds(p).values()) for p in range(1, 32)), max(seconds(16).values())
+    return better, min(max(seconds.values()) for seconds in windows), max(windows[15].values())
 
 
 def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_path: Path) -> None:
@@ -397,25 +383,19 @@ def test_a_load_that_changed_lately_is_told_with_its_sign(factor: float, tmp_pat
 
 
 def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(tmp_path: Path) -> None:
-    text = configuration("AB", [scheme("parallel-explicit", "AB", body='    <max-time-windows value="40" />\n')])
-    for name, wait in (("A", 0.02), ("B", 0.12)):
-        table = [row(w, 0.2 - wait, wait, wait, iteration=i, complete=i == 2) for w in range(1, 31) for i in (1, 2)]
-        write_store(tmp_path, table, name, configuration=text)
-    seen = watch_run(tmp_path, restart_cost=123.0)
-    assert seen.windows_left == 10
-    assert seen.rebalance is not None
-    assert seen.rebalance.restart_seconds == 123.0
-    # The transfer is part of the work of each iteration.
-    assert_as_read(seen, load_runs([tmp_path])[0])
-
-
-def test_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
-    text = configuration("AB", [scheme("parallel-explicit", "AB")])
-    for name in "AB":
-        write_store(tmp_path, [row(w, 0.1, 0.1, 0.1) for w in range(1, 31)], name, configuration=text, finished=False)
-    seen = watch_run(tmp_path)
-    # Windows of 0.1 up to the time 10.
-    assert (seen.windows, seen.windows_left) == (30, 70)
+    body = '    <max-time-windows value="40" />\n'
+    # By windows or up to the time 10 in windows of 0.1.
+    for place, end, left in (("windows", body, 10), ("time", "", 70)):
+        text = configuration("AB", [scheme("parallel-explicit", "AB", body=end)])
+        for name, wait in (("A", 0.02), ("B", 0.12)):
+            table = [row(w, 0.2 - wait, wait, wait, iteration=i, complete=i == 2) for w in range(1, 31) for i in (1, 2)]
+            write_store(tmp_path / place, table, name, configuration=text)
+        seen = watch_run(tmp_path / place, restart_cost=123.0)
+        assert (seen.windows, seen.windows_left) == (30, left)
+        assert seen.rebalance is not None
+        assert seen.rebalance.restart_seconds == 123.0
+        # The transfer is part of the work of each iteration.
+        assert_as_read(seen, load_runs([tmp_path / place])[0])
 
 
 def test_sentences_by_hand(tmp_path: Path) -> None:
@@ -444,8 +424,8 @@ def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["<script>alert(1)</script>", "[bold]x[/bold]\n\x1b[31m", "名" * 20, "x" * 200]
+    table = [row(w, 0.1, 0.2, None, None) for w in range(1, 21)]
     for name in names:
-        table = [row(w, 0.1, 0.2, None, None) for w in range(1, 21)]
         write_store(tmp_path, table, name, run="[red]\nrun", backend="libprecice")
     for arguments in (["--once"], [], ["--once", "--format", "json"]):
         assert main(["watch", str(tmp_path), *arguments]) == 0
@@ -479,23 +459,22 @@ def test_bad_input_is_one_line(
     assert message in refused(capsys, "watch", tmp_path, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("options", "ends", "polls"),
+    [([], " within 60 s (--wait); ", 12), (["--wait", "7"], " within 7 s (--wait); ", 2), (["--once"], "; ", 0)],
+)
 def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = []
+    options: list[str], ends: str, polls: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pauses: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
     monkeypatch.setattr(watch_command, "time", clock)
-    expected = f"{tmp_path}: expected a run with at least one store file or profiling file in it, found none"
-    for arguments, ends in (
-        ([], " within 60 s (--wait); "),
-        (["--wait", "7"], " within 7 s (--wait); "),
-        (["--once"], "; "),
-    ):
-        pauses.clear()
-        assert main(["watch", str(tmp_path), *arguments]) == 2
-        assert f"{expected}{ends}record one" in capsys.readouterr().err
-        assert len(pauses) == {"": 12, "--wait": 2, "--once": 0}["".join(arguments[:1])]
-    assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing")
+    expected = f"{tmp_path}: expected a run with at least one store file or profiling file in it, found none{ends}"
+    assert main(["watch", str(tmp_path), *options]) == 2
+    assert f"{expected}record one" in capsys.readouterr().err
+    assert len(pauses) == polls
+    assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing", *options)
 
 
 def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
@@ -523,42 +502,40 @@ main(["watch", {str(tmp_path)!r}])
 SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]
 
 
-def write_segment(directory: Path, number: int) -> None:
-    split = SPLITS[number - 1]
-    stores = directory / "runs" / f"{number:03d}" / "stores"
-    write_run(stores, split, start=START + number * 60 * 10**9, windows=10, run=f"{number:03d}")
-
-
 @pytest.mark.parametrize("problem", [None, "segment 2 failed"])
 def test_watching_goes_on_between_segments_and_ends_with_the_chain(
     problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_segment(tmp_path, 1)
-    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
-    assert "chain" not in json.loads(capsys.readouterr().out)
+    def write_segment(number: int) -> None:
+        stores = tmp_path / "runs" / f"{number:03d}" / "stores"
+        write_run(stores, SPLITS[number - 1], start=START + number * 60 * 10**9, windows=10, run=f"{number:03d}")
+
+    def watched(*options: str) -> str:
+        assert main(["watch", str(tmp_path), *options]) == 0
+        return capsys.readouterr().out
+
+    write_segment(1)
+    assert "chain" not in json.loads(watched("--once", "--format", "json"))
     (tmp_path / CHAIN_FILE).write_text("{")
-    assert main(["watch", str(tmp_path), "--every", "0.1"]) == 0
     # A chain that cannot be read costs the view nothing else.
-    assert "the record of a chain" in capsys.readouterr().out
+    assert "the record of a chain" in watched("--every", "0.1")
     chain_of(SPLITS[:1], total=20, following=SPLITS[1]).save(tmp_path)
-    assert main(["watch", str(tmp_path), "--once"]) == 0
-    assert capsys.readouterr().out.startswith("Job chain: segment 2, from window 11 of 20 on\n")
+    assert watched("--once").startswith("Job chain: segment 2, from window 11 of 20 on\n")
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
         """What happens between two polls: at first nothing, though the first segment has ended."""
         pauses.append(seconds)
         if len(pauses) == 2 and problem is None:
-            write_segment(tmp_path, 2)
+            write_segment(2)
             chain_of(SPLITS, total=20).save(tmp_path)
         elif len(pauses) == 2:
             chain_of(SPLITS[:1], total=20, problem=problem).save(tmp_path)
 
     monkeypatch.setattr(watch_command.time, "sleep", pause)
-    assert main(["watch", str(tmp_path)]) == 0
-    assert len(pauses) == 2
     end = "at its end: 2 segments, 20 of 20 windows" if problem is None else "stopped: 1 segment, 10"
-    assert capsys.readouterr().out.startswith(f"Job chain {end}")
+    assert watched().startswith(f"Job chain {end}")
+    assert len(pauses) == 2
 
 
 def test_a_tree_that_takes_long_to_search_is_searched_in_a_share_of_the_time(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from precice_xml_helpers import configuration, scheme
-from profiling_helpers import followed
-from record_helpers import SOLVER, environment
+from profiling_helpers import followed, later, with_header
+from record_helpers import SOLVER, environment, finish, start
 from record_helpers import configuration as pair
 from store_helpers import row, write_store
 
@@ -136,17 +134,14 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     # As preCICE leaves them until the first line is written.
     iterations.write_text("")
     residuals.write_text("")
-    first = observer.poll()
-    assert first is not None
-    assert first.convergence == ()
+    assert convergence(tmp_path) == ()
     residuals.write_text(table(MEASURES, [(1, 4, 0.25, 0.5)]))
     seen = poll(observer)
     assert (seen.windows, seen.window, seen.iteration) == (0, 1, 4)
     assert math.isnan(seen.iterations)
     iterations.write_text("something else\n 1 2\n")
-    problem = observer.poll()
-    assert problem is not None
-    assert any("precice-B-iterations.log: expected an iterations log" in note for note in problem.notes)
+    notes = watch_run(tmp_path).notes
+    assert any("precice-B-iterations.log: expected an iterations log" in note for note in notes)
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
     with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
         IterationsLog(iterations).read()
@@ -202,12 +197,10 @@ def test_a_restarted_run_begins_to_count_anew_and_a_reset_mesh_does_not(tmp_path
 
 
 def test_explicit_couplings_and_couplings_without_measures_do_not_converge(tmp_path: Path) -> None:
-    observer = recorded(tmp_path / "explicit", pair("serial-explicit"))
+    recorded(tmp_path / "explicit", pair("serial-explicit"))
     iterations_log(tmp_path / "explicit" / "precice-B-iterations.log", [4])
-    seen = observer.poll()
-    assert seen is not None
-    assert seen.convergence == ()
-    assert seen.to_dict()["convergence"] == []
+    seen = watch_run(tmp_path / "explicit")
+    assert (seen.convergence, seen.to_dict()["convergence"]) == ((), [])
     schemes = [scheme("serial-explicit", "CB"), scheme("multi", "ABD")]
     observer = recorded(tmp_path / "multi", configuration("ABCD", schemes, ["CB", "AB", "AD"]), "ABCD")
     iterations_log(tmp_path / "multi" / "precice-A-iterations.log", [2] * 5, most=2)
@@ -261,13 +254,12 @@ def test_a_run_without_a_recorder_that_is_started_again_is_the_one_that_is_watch
     folder, observer = followed(tmp_path, "all-implicit"), Observer(tmp_path)
     first = observer.poll()
     assert first is not None
-    assert [each.state for each in first.participants] == ["ended", "ended"]
+    assert [part.state for part in first.participants] == ["ended", "ended"]
     lines = (tmp_path / "precice-B-iterations.log").read_text().splitlines()
     for path in folder.glob("*.txt"):
+        with_header(path, later(1000))
         header, _, records = path.read_text().partition("\n")
-        began = json.loads(header)
-        began["unix_us"] = str(int(began["unix_us"]) + 10**9)
-        path.write_text(json.dumps(began) + "\n" + records[: 5 * len(records) // 6])
+        path.write_text(header + "\n" + records[: 5 * len(records) // 6])
     for name in "AB":
         (tmp_path / f"precice-{name}-iterations.log").write_text("\n".join(lines[:4]))
     again = observer.poll()
@@ -294,27 +286,17 @@ WAITING = SOLVER.replace(
 def test_a_live_run_is_followed(tmp_path: Path, backend: str) -> None:
     (tmp_path / "precice-config.xml").write_text(pair("parallel-implicit"))
     (tmp_path / "solver.py").write_text(WAITING)
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "precice_lb", "run", "solver.py", *names],
-            cwd=tmp_path,
-            env=environment(PRECICE_LB_BACKEND=backend),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for names in ("AB", "BA")
-    ]
+    command = [sys.executable, "-m", "precice_lb", "run", "solver.py"]
+    variables = dict.fromkeys("AB", environment(PRECICE_LB_BACKEND=backend))
+    started = start(tmp_path, {"A": [*command, *"AB"], "B": [*command, *"BA"]}, variables)
+    observer, deadline, middle = Observer(tmp_path), time.monotonic() + 300, None
     try:
-        observer, deadline = Observer(tmp_path), time.monotonic() + 300
-        windows = 0
-        while windows < STOPS - 1:
-            assert time.monotonic() < deadline, [process.poll() for process in started]
+        while middle is None or middle.windows < STOPS - 1:
+            assert time.monotonic() < deadline, [process.poll() for process in started.values()]
             time.sleep(0.01)
             snapshot = observer.poll()
             if snapshot is not None and snapshot.convergence:
                 (middle,) = snapshot.convergence
-                windows = middle.windows
         assert snapshot is not None
         assert snapshot.is_running
         counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1)[:, 2]
@@ -323,15 +305,10 @@ def test_a_live_run_is_followed(tmp_path: Path, backend: str) -> None:
         assert (middle.participant, middle.windows, middle.window) == ("B", STOPS - 1, STOPS - 1)
         assert (middle.iterations, middle.iteration) == (np.median(counts), counts[-1])
         assert residual.residual <= residual.limit == 1e-6
-        (tmp_path / "go").touch()
-        for process in started:
-            output, _ = process.communicate(timeout=300)
-            assert process.returncode == 0, output
     finally:
-        for process in started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        (tmp_path / "go").touch()
+        results = finish(started)
+    assert {result.returncode for result in results.values()} == {0}, results
     end = poll(observer)
     counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1)[:, 2]
     assert (end.windows, end.not_converged) == (7, 0)

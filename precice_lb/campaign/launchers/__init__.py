@@ -186,9 +186,8 @@ class Launcher(ABC):
         """
         if (room := self.room()) is not None and cores > room:
             raise CalibrationError(
-                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: ranks that "
-                "share a core measure each other; lower the budget, take more cores, or, where the load is emulated, "
-                "let mpiexec oversubscribe"
+                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: lower the "
+                "budget, take more cores, or, where the load is emulated, let mpiexec oversubscribe"
             )
 
     def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
@@ -213,18 +212,16 @@ class Launcher(ABC):
                 path.write_text(text, encoding="utf-8")
         if self.scheduler is not None:
             return self._follow(self.scheduler, plan, job, note)
-        began, well = time.time(), False
-        part = None if plan.whole_logs else LOG_PART
+        began, outcome = time.time(), None
         try:
-            environment = self.environment(plan.environment())
+            environment, part = self.environment(plan.environment()), None if plan.whole_logs else LOG_PART
             outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
-            well = outcome.error is None
+            return outcome
         finally:
-            if not well:
+            if outcome is None or outcome.error is not None:
                 self.stop(plan.token, None)
             if left := strays(plan.tasks, began):
                 self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
-        return outcome
 
     @property
     def resumes(self) -> bool:
@@ -314,8 +311,7 @@ def launcher_from(table: object, directory: Path) -> Launcher:
     if not isinstance(table, dict):
         raise StudyError(f"launcher: expected a table, found {table!r}")
     keys = dict(table)
-    name, names = keys.pop("name", "mpiexec"), sorted(LAUNCHERS)
-    if name not in names:
+    if (name := keys.pop("name", "mpiexec")) not in (names := sorted(LAUNCHERS)):
         close = close_match(str(name), names)
         raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
     kind: Any = LAUNCHERS[name]

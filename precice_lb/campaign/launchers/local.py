@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from precice_lb.campaign.launchers import Launcher, ProgramLauncher
-from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
+from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command, which
 from precice_lb.campaign.processes import end_of_log, start_process, stop_processes
 from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, Scheduler, job_lines
 from precice_lb.case.tables import Text, Whole
@@ -88,9 +88,7 @@ class MpiexecLauncher(ProgramLauncher):
         self.family = mpi_family(self.mpiexec)
         self.cores = available_cores()
         if (nodes := os.environ.get("SLURM_JOB_NUM_NODES", "1")) != "1":
-            raise CalibrationError(
-                f"launcher.name: mpiexec uses one node, but this allocation has {nodes}: use the launcher srun"
-            )
+            raise CalibrationError(f"launcher.name: mpiexec uses one node, of {nodes} in this allocation: use srun")
 
     def room(self) -> int | None:
         """Return the cores that may be used here."""
@@ -133,19 +131,13 @@ def find_mpiexec(program: str | None = None) -> str:
 
     The one beside the interpreter comes first because it belongs to the environment's mpi4py.
     """
-    beside = Path(sys.executable).parent / "mpiexec"
-    if program is not None:
-        path = shutil.which(os.path.expanduser(program))
-    else:
-        path = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
-    if path is None and program is not None:
-        raise CalibrationError(
-            f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
-        )
+    path = which("mpiexec") if program is None else shutil.which(os.path.expanduser(program))
     if path is None:
         raise CalibrationError(
             f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
             "(or the extra `mpich` of this package), or use the machine's own MPI"
+            if program is None
+            else f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
         )
     # Open MPI takes the directory above its own for its installation and refuses the root directory, so that a program
     # of /bin is named by the directory that this links to; links of its own say what it is called as.
@@ -174,8 +166,6 @@ def mpi_family(program: str) -> Family:
     return "other"
 
 
-# What a submission prints is short.
-_PRINTED_BYTES = 65_536
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
 _NUMBERS = (
     r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
@@ -223,16 +213,17 @@ class TemplateLauncher(Launcher):
     def __post_init__(self) -> None:
         # A run for the sake of the names that placeholders may have.
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
-        for key, names in (
-            ("participant", {"command", *_of_task(run, run.tasks[0])}),
-            ("submit", {*self.values(run)}),
-            ("cancel", {"job"}),
-        ):
+        names = {
+            "participant": ("command", *_of_task(run, *run.tasks)),
+            "submit": self.values(run),
+            "cancel": ("job",),
+        }
+        for key, known in names.items():
             text = getattr(self, key)
             if text is not None and not split_command(key, text):
                 raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
             try:
-                check_placeholders(text or "", names)
+                check_placeholders(text or "", known)
             except StudyError as error:
                 raise StudyError(f"launcher.{key}: {error}") from error
         if "{command}" not in split_command("participant", self.participant):
@@ -257,17 +248,13 @@ class TemplateLauncher(Launcher):
         """Return the job script of a run."""
         lines, place = job_lines(plan, self.starts(plan), self.setup), str(plan.directory)
         if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
-            raise CalibrationError(
-                f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
-            )
+            raise CalibrationError(f"expected a directory that a shell takes as it is, found {place!r}: use another")
         return fill(self._template, {**self.values(plan), "participants": lines.rstrip("\n")})
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
-        values, tokens = _of_task(plan, task), list[str]()
-        for token in split_command("participant", self.participant):
-            tokens += task.command if token == "{command}" else [fill(token, values)]
-        return tokens
+        values, tokens = _of_task(plan, task), split_command("participant", self.participant)
+        return [word for t in tokens for word in (task.command if t == "{command}" else [fill(t, values)])]
 
     def values(self, plan: RunPlan) -> dict[str, object]:
         """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
@@ -292,17 +279,14 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
     """Return what may stand in ``participant`` beside the command; nodes and ranks are counted over all, from 0."""
     earlier = plan.tasks[: plan.tasks.index(task)]
     return {
-        "cores": task.cores,
+        **task.values,
         "directory": task.directory,
         "first_node": sum(before.nodes or 1 for before in earlier),
         "first_rank": sum(before.ranks for before in earlier),
         "name": plan.name,
-        "nodes": task.nodes or 1,
         "participant": file_name(task.participant),
-        "ranks": task.ranks,
         "ranks_per_node": task.ranks_per_node or task.ranks,
         "run": plan.directory,
-        "threads": task.threads,
     }
 
 
@@ -339,7 +323,7 @@ class SubmitCommand(Scheduler):
 
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
-        return job_number(end_of_log(Path(job), _PRINTED_BYTES))
+        return job_number(end_of_log(Path(job)))
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""

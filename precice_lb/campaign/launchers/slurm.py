@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
@@ -58,29 +57,17 @@ def find_slurm(name: str, program: str | None = None) -> str:
     """Return the path of one of Slurm's programs."""
     path = shutil.which(os.path.expanduser(program or name))
     if path is None:
-        raise CalibrationError(
-            f"no {program or name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
-        )
+        raise CalibrationError(f"no {program or name} on the path: without Slurm, use mpiexec or a template")
     return path
 
 
-def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables that ``srun`` takes for options of its own."""
-    return {name: value for name, value in environment.items() if name not in _OPTION_VARIABLES.split()}
-
-
-def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what a surrounding job has put there, which a submitted job would inherit."""
-    kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
-    return {name: value for name, value in environment.items() if name in kept or not name.startswith(left_out)}
-
-
 def _ask(
-    tokens: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
+    tokens: Sequence[str], env: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
     try:
-        return subprocess.run(tokens, env=environment, timeout=seconds, **streams)
+        return subprocess.run(
+            tokens, env=env, timeout=seconds, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(tokens, 1, "", str(error))
 
@@ -102,9 +89,12 @@ class SlurmScheduler(Scheduler):
         # By its name the job is found again, whatever its options say.
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
         tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
+        # What a surrounding job has put there, a submitted job would inherit.
+        kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
+        environment = {key: text for key, text in os.environ.items() if key in kept or not key.startswith(left_out)}
 
         def ask() -> str | None:
-            done = _ask(tokens, outside_of_jobs(os.environ))
+            done = _ask(tokens, environment)
             if done.returncode == 0:
                 # "number" or "number;cluster", behind what the site's plugins may say.
                 return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
@@ -126,10 +116,9 @@ class SlurmScheduler(Scheduler):
         lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
         if lines is None:
             return None
-        pairs = [line.partition(" ")[::2] for line in lines]
-        reasons = (reason.strip() for state, reason in pairs if state == "PENDING" and _NEVER.match(reason))
-        self.stuck = next(reasons, None)
-        return [state for state, _ in pairs]
+        reasons = [line.partition(" ")[2].strip() for line in lines if line.startswith("PENDING ")]
+        self.stuck = next(filter(_NEVER.match, reasons), None)
+        return [line.partition(" ")[0] for line in lines]
 
     def cancel(self, job: str) -> None:
         """Cancel a job; one that has ended is none."""
@@ -178,17 +167,16 @@ _CROWDING = re.compile(r"overcommit=.*|(?:threads|ntasks)-per-core=(?!1$).*|hint
 
 def named(options: Sequence[str]) -> dict[str, str]:
     """Return the values of options by their whole names; of two alike the last counts, as it does for Slurm."""
-    parts = [part for text in options for part in re.split(r"\s+(?=--?[A-Za-z])", text)]
-    matches = [match for part in parts if (match := _OPTION.fullmatch(part))]
+    parts = (part for text in options for part in re.split(r"\s+(?=--?[A-Za-z])", text))
     return {
         match["name"] or _LETTERS.get(match["letter"], match["letter"]): match["value"] or match["rest"] or ""
-        for match in matches
+        for match in filter(None, map(_OPTION.fullmatch, parts))
     }
 
 
 def without_stated(ours: Sequence[str], users: Sequence[str]) -> list[str]:
     """Return those of our options in whose place the user's say nothing."""
-    names = {other for name in named(users) for other in (name, *_INSTEAD.get(name, ()))}
+    names = set().union(*({name} | _INSTEAD.get(name, set()) for name in named(users)))
     return [option for option in ours if names.isdisjoint(named([option]))]
 
 
@@ -197,7 +185,7 @@ def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[
 
     To the study's own, ``common`` to all, the job's size is added.
     """
-    if not is_heterogeneous(tasks):
+    if not any(task.options for task in tasks):
         return [_sized(tasks, common)]
     return [_sized([task], (*without_stated(common, task.options), *task.options)) for task in tasks]
 
@@ -208,7 +196,7 @@ def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
     Cores are asked for in blocks that Slurm keeps together on a node, where a rank's threads find them. On nodes of
     their own, participants have all cores: where a block does not divide these, none is needed.
     """
-    block, nodes = _block(tasks), total_nodes(tasks)
+    block, nodes = max(task.threads for task in tasks), total_nodes(tasks)
     if nodes is None:
         # A block may have cores left that are too few for another rank's threads.
         blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
@@ -220,15 +208,8 @@ def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
     for name, value in named(users).items():
         if name in named(size) or _CROWDING.fullmatch(f"{name}={value}"):
             option = f"--{name}={value}" if value else f"--{name}"
-            raise CalibrationError(
-                "options of the job: expected nothing of how many tasks it has, since the split says that and each "
-                f"rank gets a core, found {option}: leave it out"
-            )
+            raise CalibrationError(f"options of the job: found {option}, which follows from the split: leave it out")
     return [*users, *size]
-
-
-def _block(tasks: Sequence[Task]) -> int:
-    return max(task.threads for task in tasks)
 
 
 def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> str:
@@ -242,11 +223,6 @@ def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> s
     if broken := next((line for line in lines if not line.isprintable()), None):
         raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
-
-
-def is_heterogeneous(tasks: Sequence[Task]) -> bool:
-    """Whether participants ask for resources of different kinds."""
-    return any(task.options for task in tasks)
 
 
 def total_nodes(tasks: Sequence[Task]) -> int | None:
@@ -287,30 +263,28 @@ class StepLauncher(ProgramLauncher):
         the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
         allocation, which is of one kind, options for GPUs are the step's alone.
         """
-        tasks = plan.tasks
-        has_groups = isinstance(self, SlurmLauncher) and is_heterogeneous(tasks)
-        place = tasks.index(task)
-        line = [self.srun]
-        # By which a step is found again; a job is found by its own name.
-        line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
-        line += [f"--het-group={place}"] if has_groups else []
-        if task.nodes is None:
-            line.append(f"--nodes=1-{task.ranks}")
+        tasks, place, nodes = plan.tasks, plan.tasks.index(task), task.nodes
+        has_groups = isinstance(self, SlurmLauncher) and any(one.options for one in tasks)
+        most_threads = max(one.threads for one in tasks)
+        options = {
+            # By which a step is found again; a job is found by its own name.
+            f"--job-name={plan.token}": plan.token and self.scheduler is None,
+            f"--het-group={place}": has_groups,
+            f"--nodes={nodes or f'1-{task.ranks}'}": True,
             # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
-            line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
-        else:
-            line.append(f"--nodes={task.nodes}")
-            if total_nodes(tasks) is not None and not has_groups:
-                line.append(f"--relative={total_nodes(tasks[:place])}")
-        line.append(f"--ntasks={task.ranks}")
-        line += [f"--distribution=plane={task.ranks_on_node}"] if (task.nodes or 1) > 1 else []
-        # With --exact, a step gets no GPU that it does not ask for.
-        line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
-        line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact"]
-        line += ["--kill-on-bad-exit=1", "--export=ALL", f"--immediate={_LONGEST_WAIT}"]
-        line += ["--cpu-bind=cores"] if self.pin else []
-        line += [] if self.mpi is None else [f"--mpi={self.mpi}"]
-        return [*without_stated(line, self.arguments), *self.arguments, *task.command]
+            "--distribution=block:*:*,Pack": nodes is None and most_threads > 1,
+            f"--relative={total_nodes(tasks[:place])}": total_nodes(tasks) is not None and not has_groups,
+            f"--ntasks={task.ranks}": True,
+            f"--distribution=plane={task.ranks_on_node}": (nodes or 1) > 1,
+            # With --exact, a step gets no GPU that it does not ask for.
+            **{option: option.startswith(GPU_OPTIONS) for option in task.options},
+            f"--cpus-per-task={task.threads}": True,
+            **dict.fromkeys(("--threads-per-core=1", "--mem=0", "--exact", "--kill-on-bad-exit=1"), True),
+            **{"--export=ALL": True, f"--immediate={_LONGEST_WAIT}": True, "--cpu-bind=cores": self.pin},
+            f"--mpi={self.mpi}": self.mpi is not None,
+        }
+        line = [option for option, is_used in options.items() if is_used]
+        return [self.srun, *without_stated(line, self.arguments), *self.arguments, *task.command]
 
 
 @dataclass(kw_only=True)
@@ -360,23 +334,19 @@ class SrunLauncher(StepLauncher):
         super().locate()
         self.surrounding = os.environ.get("SLURM_JOB_ID", "")
         if not self.surrounding or "SLURM_HET_SIZE" in os.environ:
+            kind = "a heterogeneous one" if self.surrounding else "none"
             raise CalibrationError(
-                f"launcher.name: srun needs a Slurm allocation of one component, and this process is in "
-                f"{'a heterogeneous one' if self.surrounding else 'none'}: start in a batch script or under salloc, or "
-                "use the launcher slurm, which makes jobs"
+                f"launcher.name: srun needs a Slurm allocation of one component, and this process is in {kind}: start "
+                "in a batch script or under salloc, or use the launcher slurm"
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a run that does not fit into the allocation."""
         if any(not option.startswith(GPU_OPTIONS) for task in tasks for option in task.options):
-            raise CalibrationError(
-                "expected options for GPUs alone in an allocation, found others of a participant: use launcher slurm"
-            )
+            raise CalibrationError("expected options for GPUs alone in an allocation, found others: use launcher slurm")
         needed, nodes = total_nodes(tasks) or 0, int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
         if 0 < nodes < needed:
-            raise CalibrationError(
-                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
-            )
+            raise CalibrationError(f"{needed} nodes are needed, as participants share none; the allocation has {nodes}")
         super().check(tasks)
 
     def room(self) -> int | None:
@@ -385,7 +355,7 @@ class SrunLauncher(StepLauncher):
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
-        return without_slurm_options(inherited)
+        return {name: value for name, value in inherited.items() if name not in _OPTION_VARIABLES.split()}
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
@@ -398,14 +368,11 @@ def allocated_cores() -> list[int]:
     counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
     cpus = [int(count) for count, times in counts for _ in range(int(times or 1))]
     listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    lines = scontrol("show", "nodes", listed, "--oneliner").splitlines() if listed else []
-    nodes = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in lines]
-    if len(nodes) != len(cpus) or any(len(node) < 3 for node in nodes):
+    nodes = scontrol("show", "nodes", listed, "--oneliner").splitlines() if listed else []
+    sizes = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", node)) for node in nodes]
+    if len(sizes) != len(cpus) or any(len(size) < 3 for size in sizes):
         return cpus
     of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
-    allocated = []
-    for count, node in zip(cpus, nodes, strict=True):
-        cores = int(node["Sockets"]) * int(node["CoresPerSocket"])
-        threads = 1 if of_cores else max(int(node["CPUTot"]) // cores, 1)
-        allocated.append(min(count // threads, cores))
-    return allocated
+    cores = [int(size["Sockets"]) * int(size["CoresPerSocket"]) for size in sizes]
+    threads = [1 if of_cores else max(int(size["CPUTot"]) // n, 1) for size, n in zip(sizes, cores, strict=True)]
+    return [min(count // t, n) for count, t, n in zip(cpus, threads, cores, strict=True)]

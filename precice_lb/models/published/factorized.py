@@ -33,8 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Array, Learner, column_of
-from precice_lb.models.published.formula import Formula
+from precice_lb.models.base import Array, Formula, Learner, column_of
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
@@ -121,16 +120,13 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         if d > 1 and not 1 <= self.size_column < d:
             raise ModelError(f"expected size_column from 1 to {d - 1}, found {self.size_column!r}")
         if not set(columns) <= set(range(1, d)) - {self.size_column}:
-            raise ModelError(
-                f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
-            )
+            raise ModelError(f"expected fraction_columns out of 1 to {d - 1} but the size's, found {columns}")
         unknown = np.full(len(points), np.nan)
         sent = column_of(unknown if self._communication is None else self._communication, "communication", len(points))
         del self._communication
         if (bad := (sent < 0) | (sent >= seconds)).any():
             raise ModelError(
-                f"expected communication from 0 to below the seconds of its row, found {sent[bad][0]:g} s of "
-                f"{seconds[bad][0]:g} s"
+                f"expected communication from 0 to below the {seconds[bad][0]:g} s of its row, found {sent[bad][0]:g}"
             )
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
         logs, fractions = self._logs(points)
@@ -171,9 +167,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         values, columns = points.copy(), list(self.fraction_columns)
         fractions, values[:, columns] = points[:, columns], 1.0
         if not (values > 0).all():
-            raise ModelError(
-                f"expected parameters above 0 for their powers, found {values[values <= 0][0]:g}; count them from 1"
-            )
+            raise ModelError(f"expected parameters above 0, found {values[values <= 0][0]:g}; count them from 1")
         if ((fractions < 0) | (fractions > 1)).any():
             raise ModelError("expected fractions of elements from 0 to 1, found others")
         return np.log(values), fractions
@@ -249,4 +243,4 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
 
 
 def _power_of_two(exponents: Array) -> Array:
-    return np.asarray(np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER)))
+    return np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER))

@@ -22,8 +22,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Array, Learner
-from precice_lb.models.published.formula import Formula, term_values
+from precice_lb.models.base import Array, Formula, Learner, term_values
 
 Integers = NDArray[np.intp]
 
@@ -66,10 +65,16 @@ class Hypotheses:
     ridge: float
     # Test rows of each fold; None for leave-one-out.
     folds: list[Integers] | None
+    # Of the terms, shape (T, d, 2).
+    exponents: Array
+    # Different points in every training set, at least.
+    distinct: int
 
-    def coefficients(self, sets: Integers) -> Array:
-        """Fit sets of terms, shape (h, k), to all measurements, shape (h, k + 1); the constant stands last."""
-        return _coefficients(*self._factors(self._columns(sets)), self.seconds)
+    def formula(self, terms: Integers) -> Formula:
+        """Fit a set of terms to all measurements, and put the constant first."""
+        coefficients = _coefficients(*self._factors(self._columns(terms[None])), self.seconds)[0]
+        constant = np.zeros((1, *self.exponents.shape[1:]))
+        return Formula(np.roll(coefficients, 1), np.concatenate([constant, self.exponents[terms]]))
 
     def losses(self, sets: Integers) -> Array:
         """Mean of the error over the folds of sets of terms, shape (h,); infinite where one cannot be validated."""
@@ -121,7 +126,7 @@ class Hypotheses:
 
 
 def _coefficients(q: Array, r: Array, seconds: Array) -> Array:
-    return np.asarray(np.linalg.solve(r, np.einsum("hmk,m->hk", q, seconds)[..., None])[..., 0])
+    return np.linalg.solve(r, np.einsum("hmk,m->hk", q, seconds)[..., None])[..., 0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -161,52 +166,39 @@ class PMNFRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[mis
     ridge: float = 0.0
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
-        exponents = self._pairs()[:, None]
-        hypotheses, exponents, distinct = self._hypotheses(points, seconds, exponents, np.ones(len(seconds)))
-        if len(exponents) < self.n_terms:
-            raise ModelError(
-                f"expected at least {self.n_terms} usable terms, found {len(exponents)}; give more exponents"
-            )
-        if distinct < (needed := 1 if self.ridge else self.n_terms + 1):
+        hypotheses = self._hypotheses(points, seconds, self._pairs()[:, None], np.ones(len(seconds)))
+        if (usable := len(hypotheses.exponents)) < self.n_terms:
+            raise ModelError(f"expected {self.n_terms} usable terms, found {usable}; give more exponents")
+        if hypotheses.distinct < (needed := 1 if self.ridge else self.n_terms + 1):
             raise ModelError(
                 f"a PMNF of {self.n_terms} terms needs {needed} rank counts in every training set of its "
-                f"cross-validation, found {distinct}; measure more, ask for fewer terms or give a ridge"
+                f"cross-validation, found {hypotheses.distinct}; measure more, ask for fewer terms or give a ridge"
             )
-        hypothesis = hypotheses.best(itertools.combinations(range(len(exponents)), self.n_terms))
+        hypothesis = hypotheses.best(itertools.combinations(range(usable), self.n_terms))
         if hypothesis is None:
-            raise ModelError(
-                "no hypothesis could be cross-validated on these measurements; measure at more rank counts"
-            )
+            raise ModelError("no hypothesis could be cross-validated; measure at more rank counts")
         terms, self.loss_ = hypothesis
-        self.formula_ = _formula(hypotheses, exponents, terms)
+        self.formula_ = hypotheses.formula(terms)
 
     def _pairs(self) -> Array:
         """I × J, shape (T, 2)."""
         self._validate_params()
         return np.array(list(itertools.product(self.exponents, self.log_exponents)), dtype=np.float64).reshape(-1, 2)
 
-    def _hypotheses(
-        self, points: Array, seconds: Array, exponents: Array, weights: Array
-    ) -> tuple[Hypotheses, Array, int]:
-        """Hypotheses of the terms that are finite at all points, of residuals times weights, with their exponents.
-
-        Also how many different points every training set has.
-        """
+    def _hypotheses(self, points: Array, seconds: Array, exponents: Array, weights: Array) -> Hypotheses:
+        """Hypotheses of the terms that are finite at all points, of residuals times weights."""
         values = term_values(points, exponents)
         is_finite, m = np.isfinite(values).all(axis=1), len(points)
         if (count := math.comb(int(is_finite.sum()), self.n_terms)) > MAXIMUM_HYPOTHESES:
-            raise ModelError(
-                f"expected at most {MAXIMUM_HYPOTHESES:,} hypotheses, found {count:,}; give fewer exponents or terms"
-            )
+            raise ModelError(f"expected at most {MAXIMUM_HYPOTHESES:,} hypotheses, found {count:,}; give fewer terms")
         if m < (least := max(self.folds or 0, 2)):
             raise ModelError(
-                f"expected at least {least} measurements for cross-validation, found {m}; use fewer folds or the "
-                "learner 'bayes'"
+                f"expected at least {least} measurements, found {m}; use fewer folds or the learner 'bayes'"
             )
         tests = np.array_split(np.arange(m), self.folds or m)
         distinct = min(len(np.unique(np.delete(points, test, axis=0), axis=0)) for test in tests)
         features, folds = values[is_finite] * weights, tests if self.folds else None
-        return Hypotheses(seconds * weights, features, weights, self.ridge, folds), exponents[is_finite], distinct
+        return Hypotheses(seconds * weights, features, weights, self.ridge, folds, exponents[is_finite], distinct)
 
 
 class EPMNFRegressor(PMNFRegressor):
@@ -245,9 +237,9 @@ class EPMNFRegressor(PMNFRegressor):
 
     def _grown(self, points: Array, seconds: Array, exponents: Array, one_by_one: bool) -> tuple[Formula, float]:
         """Take more terms as long as they help, keeping those of the smaller model or not; the formula and its loss."""
-        hypotheses, exponents, distinct = self._hypotheses(points, seconds, exponents, 1 / seconds)
-        places, chosen, loss = range(len(exponents)), np.zeros(0, dtype=np.intp), math.inf
-        for size in range(min(self.n_terms, len(exponents), distinct - 1) + 1):
+        hypotheses = self._hypotheses(points, seconds, exponents, 1 / seconds)
+        places, chosen, loss = range(len(hypotheses.exponents)), np.zeros(0, dtype=np.intp), math.inf
+        for size in range(min(self.n_terms, len(places), hypotheses.distinct - 1) + 1):
             sets: Iterable[tuple[int, ...]] = itertools.combinations(places, size)
             if one_by_one and size:
                 sets = ((*chosen.tolist(), place) for place in places if place not in chosen)
@@ -256,13 +248,7 @@ class EPMNFRegressor(PMNFRegressor):
                 chosen, loss = hypothesis
             elif one_by_one:
                 break
-        return _formula(hypotheses, exponents, chosen), loss
-
-
-def _formula(hypotheses: Hypotheses, exponents: Array, terms: Integers) -> Formula:
-    """Fit a set of terms, and put the constant first."""
-    coefficients = np.roll(hypotheses.coefficients(terms[None])[0], 1)
-    return Formula(coefficients, np.concatenate([np.zeros((1, *exponents.shape[1:])), exponents[terms]]))
+        return hypotheses.formula(chosen), loss
 
 
 def means_of_repeats(points: Array, seconds: Array) -> tuple[Array, Array]:
@@ -288,7 +274,6 @@ def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
     if count > 1 and len(values) < LEAST_VALUES:
         raise ModelError(
             f"expected {LEAST_VALUES} or more values of column {column} of X measured with all other columns alike, "
-            f"found {len(values)}: the measurements are no full grid, and this column varies only together with "
-            "others; measure along it, or use the learner 'bayes' or 'neural'"
+            f"found {len(values)}; measure along it, or use the learner 'bayes' or 'neural'"
         )
     return values, means
