@@ -93,7 +93,9 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
         {k: v for store in lowest.values() for k, v in store.metadata.get("degrees_of_freedom", {}).items()},
         int(left_out),
         int(stated),
-        Path(os.path.commonpath({store.directory.absolute() for group in groups for store in group})),
+        Path(
+            os.path.commonpath({store.directory.absolute() for part in participants.values() for store in part.stores})
+        ),
         time=time,
     )
 
