@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +142,19 @@ def refusals(name: str) -> list[str]:
     return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
 
 
+def edited(text: str, changes: Iterable[str]) -> str:
+    """A text after changes that stand in such a block."""
+    for change in changes:
+        old, new = change.replace(r"\n", "\n").split(" -> ")
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
 def check_refused(path: Path, block: str) -> None:
     """A study with those changes is refused with that line, whichever keys are known."""
     *changes, expected = block.split("\n")
-    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
+    path.write_text(edited(path.read_text(), changes))
     with pytest.raises(StudyError) as refusal:
         read_study(path)
     message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")

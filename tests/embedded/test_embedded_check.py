@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import changed, refusals
+from calibrate_helpers import changed, edited, refusals
 from embedded_helpers import write_configuration
 
 from precice_lb.case import parse_configuration
@@ -41,11 +41,10 @@ def configured(directory: Path, name: str) -> Path:
 def test_what_only_libprecice_does_or_nobody_is_refused_in_one_line(tmp_path: Path, block: str) -> None:
     """A base, a participant and its ranks; changes; and what is said of it."""
     (base, participant, size), *changes, expected = block.split("\n")[0].split(), *block.split("\n")[1:]
-    path = configured(tmp_path, base)
-    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
+    text = edited(configured(tmp_path, base).read_text(), changes)
     said = "accepted"
     try:
-        check_supported(parse_configuration(path.read_text()), participant, int(size))
+        check_supported(parse_configuration(text), participant, int(size))
     except UnsupportedConfigurationError as error:
         said = f"unsupported: {error}"
     except ConfigurationError as error:
