@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inside_helpers import FEATURES, SECONDS, only, planted
+from inside_helpers import FEATURES, SECONDS, only, planted, write_grid
 
 from precice_lb.cli import main
 from precice_lb.ingest.meshio import read_ranks
@@ -29,19 +29,8 @@ def _tables(directory: Path, loads: Sequence[RankLoad]) -> list[str]:
 
 def _mesh(directory: Path) -> str:
     """A box of 24 x 16 x 12 cubes: the first third is porous, one layer is a monitor."""
-    meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
-    shape = (24, 16, 12)
-    sides = [np.arange(size + 1.0) for size in shape]
-    points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
-    number = np.arange(len(points)).reshape([size + 1 for size in shape])
-    square = [(0, 0), (1, 0), (1, 1), (0, 1)]
-    corners = [number[x : x + 24, y : y + 16, z : z + 12].ravel() for z in (0, 1) for x, y in square]
-    cells = np.column_stack(corners)
-    centres = points[cells].mean(axis=1)
-    arrays = {"porous": [(centres[:, 0] < 8).astype(float)], "monitor": [(abs(centres[:, 2] - 6.5) < 1).astype(float)]}
-    path = directory / "box.vtu"
-    meshio.Mesh(points, [("hexahedron", cells)], cell_data=arrays).write(path)
-    return str(path)
+    x, _, z = np.indices((24, 16, 12)).reshape(3, -1)
+    return str(write_grid(directory / "box.vtu", (24, 16, 12), porous=(x < 8) * 1.0, monitor=(z == 6) * 1.0))
 
 
 def _told(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 0) -> dict[str, Any]:
