@@ -26,39 +26,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scont
 NODES = ("n0", "n1", "n2", "n3")
 # GPUs that the last node says it has.
 GPUS = 2
-CONFIGURATION = """\
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={root}/munge.socket
-CredType=cred/munge
-StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool-%n
-SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd-%n.pid
-SlurmctldLogFile={root}/slurmctld.log
-SlurmdLogFile={root}/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin={task}
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=1,sched_min_interval=0
-SelectType=select/cons_tres
-SelectTypeParameters={select}
-MpiDefault=none
-ReturnToService=2
-KillWait=1
-TmpFS={root}/tmp-%n
-MaxJobCount=20
-FirstJobId={first_job}
-MinJobAge=2
-SlurmdParameters=config_overrides
-GresTypes=gpu
-{nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+CONFIGURATION = (Path(__file__).parent / "data" / "slurm.conf.in").read_text(encoding="utf-8")
 
 # What A and B of the configurations differ in.
 _PLAIN = {"task": "task/none", "select": "CR_CPU"}

@@ -132,13 +132,6 @@ class EarlierLauncher(Launcher):
         super().__init__()
 
 
-class RanksAlone(Launcher):
-    """Knows nothing of threads."""
-
-    def command(self, plan: RunPlan, task: Task) -> list[str]:
-        return []
-
-
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass
     class RanksAlone(Launcher):

@@ -274,16 +274,12 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
     case = write_case(tmp_path, WHERE)
     text = (case / "precice-config.xml").read_text()
     (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
-    placed, options = "--nodes=3 --ntasks-per-node=2", [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
-    if kind != "shared nodes":
-        options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
+    options = [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
+    options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
     options += ["--write scripts"] if kind == "script" else []
-    if kind == "heterogeneous":
-        placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
-        options += ["--set participants.Right.options=\"['--comment=right']\""]
     script = tmp_path / "job.sh"
     script.write_text(
-        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"
+        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH --nodes=3 --ntasks-per-node=2\ncd {case}\n"
         f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
         f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
     )
