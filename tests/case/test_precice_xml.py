@@ -11,6 +11,7 @@ from calibrate_helpers import CONFIGURATION as CALIBRATION_CONFIGURATION
 from calibrate_helpers import edited, refusals
 from hypothesis import given
 from hypothesis import strategies as st
+from precice_xml_helpers import configuration, scheme
 
 from precice_lb.case import parse_configuration, patch_configuration, read_configuration
 from precice_lb.case.config import ConvergenceMeasure, Data, Mesh, ReceivedMesh
@@ -78,35 +79,20 @@ def test_elements_keep_tag_line_attributes_and_position() -> None:
 
 @pytest.mark.parametrize("controllers", ["", "A", "AB"])
 def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
-    members = "".join(
-        f'<participant name="{name}" control="{"Yes" if name in controllers else "no"}" />' for name in "ABC"
-    )
-    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="A" />' for a in "BC")
-    text = _three(
-        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1e-2" />'
-        f'<max-iterations value="1" />{exchanges}</coupling-scheme:multi>'
-    ).replace('<m2n:mpi acceptor="C" connector="B" />', '<m2n:mpi acceptor="C" connector="A" />')
+    text = configuration("ABC", [scheme("multi", "ABC", body='<max-iterations value="1" />')])
+    text = text.replace(' name="A" control="yes"', ' name="A"')
+    for name in "ABC":
+        control = "Yes" if name in controllers else "no"
+        text = text.replace(f'    <participant name="{name}" />', f'<participant name="{name}" control="{control}" />')
     if controllers == "A":
         (s,) = parse_configuration(text).coupling_schemes
         assert (s.kind, s.participants, s.controller, s.measures) == ("multi", ("A", "B", "C"), "A", ())
-        assert (s.is_implicit, s.is_serial, s.time_window_size) == (True, False, 0.01)
-        # The least that is possible of each.
-        assert (s.max_time, s.max_time_windows, s.max_iterations) == (None, 1, 1)
+        assert (s.is_implicit, s.is_serial, s.time_window_size) == (True, False, 0.1)
+        # The least that is possible.
+        assert (s.max_time, s.max_time_windows, s.max_iterations) == (10.0, None, 1)
     else:
         with pytest.raises(ConfigurationError, match=r'one participant with control="true".*found (none|A, B)'):
             parse_configuration(text)
-
-
-def _three(schemes: str) -> str:
-    names = "ABC"
-    text = '<precice-configuration><data:scalar name="Force" />'
-    text += "".join(f'<mesh name="{n}-Mesh" dimensions="2"><use-data name="Force" /></mesh>' for n in names)
-    for n in names:
-        text += f'<participant name="{n}"><provide-mesh name="{n}-Mesh" />'
-        text += "".join(f'<receive-mesh name="{m}-Mesh" from="{m}" />' for m in names if m != n)
-        text += "</participant>"
-    text += '<m2n:sockets acceptor="A" connector="B" /><m2n:mpi acceptor="C" connector="B" />'
-    return text + schemes + "</precice-configuration>"
 
 
 @pytest.mark.parametrize("block", refusals("configurations-refused.txt"))
@@ -153,15 +139,15 @@ def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path
     path, copy = tmp_path / "precice-config.xml", tmp_path / "copy.xml"
     text = FULL.replace("UTF-8", declared).replace("Outer", "Außen")
     path.write_bytes(text.encode(codec))
-    configuration = read_configuration(path)
-    assert list(configuration.participants) == ["Inner", "Außen"]
+    read = read_configuration(path)
+    assert list(read.participants) == ["Inner", "Außen"]
     patch_configuration(path, copy, exchange_directory="there")
     assert [m2n.exchange_directory for m2n in read_configuration(copy).m2ns] == ["there"]
     patch_configuration(path, copy)
     assert copy.read_bytes() == path.read_bytes()
-    assert text_of(path.read_bytes()) == configuration.text
+    assert text_of(path.read_bytes()) == read.text
     # What runs store of it is the same case.
-    assert case_fingerprint(configuration.text) == case_fingerprint(text)
+    assert case_fingerprint(read.text) == case_fingerprint(text)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +183,9 @@ def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
 
 
 def test_who_talks_has_an_m2n() -> None:
-    scheme = (
-        '<coupling-scheme:serial-explicit><participants first="A" second="C" /><max-time value="1" />'
-        '<time-window-size value="1" /><exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
-        "</coupling-scheme:serial-explicit>"
-    )
     message = "expected an <m2n:…> between A and C in <coupling-scheme:serial-explicit>, found none; add it"
     with pytest.raises(ConfigurationError, match=message):
-        parse_configuration(_three(scheme))
+        parse_configuration(configuration("ABC", [scheme("serial-explicit", "AC")], ["AB", "CB"]))
 
 
 def test_patch_changes_nothing_else(tmp_path: Path) -> None:
@@ -249,26 +230,14 @@ def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> 
     ).replace('network="eth0"', 'network="ib0"')
 
 
-def _two_sizes(first: str, second: str) -> str:
-    schemes = ""
-    for pair, size in (("AB", first), ("BC", second)):
-        schemes += (
-            f'<coupling-scheme:parallel-explicit><participants first="{pair[0]}" second="{pair[1]}" />'
-            f'<max-time value="10" /><time-window-size value="{size}" />'
-            f'<exchange data="Force" mesh="{pair[0]}-Mesh" from="{pair[0]}" to="{pair[1]}" />'
-            "</coupling-scheme:parallel-explicit>"
-        )
-    return _three(schemes)
-
-
 def test_patch_lets_windows_of_different_size_end_together(tmp_path: Path) -> None:
     path, target = tmp_path / "a.xml", tmp_path / "b.xml"
-    path.write_text(_two_sizes("0.1", "0.3"))
-    patch_configuration(path, target, max_time_windows=4)
-    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [12, 4]
-    path.write_text(_two_sizes("0.2", "0.3"))
-    patch_configuration(path, target, max_time_windows=4)
-    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [6, 4]
+    for size, counts in (("0.1", [12, 4]), ("0.2", [6, 4])):
+        bodies = {pair: f'<time-window-size value="{each}" />' for pair, each in (("AB", size), ("BC", "0.3"))}
+        schemes = [scheme("parallel-explicit", pair, [(pair[0], pair[1])], body) for pair, body in bodies.items()]
+        path.write_text(configuration("ABC", schemes))
+        patch_configuration(path, target, max_time_windows=4)
+        assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == counts
     with pytest.raises(ConfigurationError, match="time windows that fit 3 times"):
         patch_configuration(path, target, max_time_windows=3)
 
