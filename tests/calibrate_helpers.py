@@ -15,7 +15,7 @@ import psutil
 import pytest
 from store_helpers import write_store
 
-from precice_lb.campaign import Event, RunPlan, Task, read_study
+from precice_lb.campaign import Event, RunPlan, Task, read_study, run_campaign
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
 from precice_lb.campaign.state import CampaignResult, RunRecord
@@ -62,6 +62,22 @@ def task_of(
 ) -> Task:
     """A participant of a run, with its log in the directory."""
     return Task(name, tuple(shlex.split(command)), ranks, directory, directory / f"{name}.log", **more)
+
+
+def tasks_of(split: str) -> list[Task]:
+    """Read participants as "A=3 B=2x8/4 C=1--mem=1G": ranks, threads of each, ranks on a node, and an option."""
+    words = [re.fullmatch(r"(\w)=(\d+)(?:x(\d+))?(?:/(\d+))?(-.*)?", word) for word in split.split()]
+    return [
+        task_of(
+            word[1],
+            int(word[2]),
+            threads=int(word[3] or 1),
+            ranks_per_node=int(word[4]) if word[4] else None,
+            options=(word[5],) if word[5] else (),
+        )
+        for word in words
+        if word
+    ]
 
 
 def plan_of(directory: Path, *tasks: Task) -> RunPlan:
@@ -165,6 +181,11 @@ def recording(path: Path, **work: float) -> Path:
     """Let the solvers of a study be recorded, with so much work each; return its path."""
     start = "python -m precice_lb run solver.py"
     return changed(path, *((f"python solver.py {name}", f"{start} {name} {much}") for name, much in work.items()))
+
+
+def run_study(path: Path, report: Callable[[Event], None] = quiet) -> CampaignResult:
+    """Do the campaign of a study in a directory beside it."""
+    return run_campaign(read_study(path), path.parent / "campaign", report=report)
 
 
 def run_of(number: int, split: dict[str, int], outcome: str = "finished", **more: Any) -> RunRecord:

@@ -54,6 +54,15 @@ def ask(*tokens: str) -> str:
     return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
+def submit(script: Path, directory: Path | None = None) -> str:
+    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
+    tokens = ["sbatch", "--wait", "--time=5", str(script)]
+    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
+    logs = "\n".join(path.read_text() for path in sorted((directory or script.parent).glob("*.log")))
+    assert done.returncode == 0, f"{done.stderr}{logs}"
+    return logs
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 300.0, what: str = "a condition") -> None:
     end = time.monotonic() + seconds
     while not condition():

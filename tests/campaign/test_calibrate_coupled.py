@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import COUPLED, changed, quiet, recording, write_case, write_study
+from calibrate_helpers import COUPLED, changed, quiet, recording, run_study, write_case, write_study
 from clock_helpers import study_environment
 from conftest import FULL_COUNTS
 
@@ -65,7 +65,7 @@ def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path:
     compiled_sleeper(case)
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=1}]")
     changed(path, ("python solver.py Left", "./sleeper Left 0.4"), ("python solver.py Right", "./sleeper Right 0.2"))
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert len(result.finished) == 2, result.runs
     runs = load_runs(result.stores, complete=enrich)
     assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]

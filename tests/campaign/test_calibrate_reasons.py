@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
+from calibrate_helpers import SOLVER, run_study, write_case, write_study
 
-from precice_lb.campaign import CalibrationDesign, Event, load_campaign, read_study, run_campaign
+from precice_lb.campaign import CalibrationDesign, Event, load_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_size
 from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
@@ -124,27 +124,17 @@ def test_what_failed(runs: list[RunRecord], expected: list[dict[str, int]]) -> N
 
 
 @pytest.mark.parametrize(
-    ("failed", "worked", "expected"),
-    [
-        ({"B": 2}, {"A": {1, 2}, "B": {1}}, ["B failed with 2 ranks in 2 runs: nothing is known about more"]),
-        ({"B": 2}, {"A": {1, 2}, "B": {1, 4}}, []),
-        ({"B": 4}, {"A": {1, 2}, "B": {8}}, ["B failed with 4 ranks in 2 runs: nothing is known about fewer"]),
-        (
-            {"A": 1, "B": 2},
-            {"A": {1, 2}, "B": {1}},
-            ["B failed with 2 ranks in 2 runs: nothing is known about more"],
-        ),
-        ({"A": 2, "B": 1}, {"A": {1, 2}, "B": {1}}, []),
-    ],
-)
-def test_what_lies_beyond_a_failure_is_said(
-    failed: dict[str, int], worked: dict[str, set[int]], expected: list[str]
-) -> None:
-    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in worked.items()}
+    ("failed", "of_b", "side"),
+    [({"B": 2}, {1}, "more"), ({"B": 2}, {1, 4}, ""), ({"B": 4}, {8}, "fewer"), ({"A": 1, "B": 2}, {1}, "more"),
+     ({"A": 2, "B": 1}, {1}, "")],
+)  # fmt: skip
+def test_what_lies_beyond_a_failure_is_said(failed: dict[str, int], of_b: set[int], side: str) -> None:
+    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in (("A", {1, 2}), ("B", of_b))}
     found = recommend(measurements_from_arrays(samples), 8)
     split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
-    texts = map(str, remarks(dataclasses.replace(found, **split), []))
-    assert [text.partition(",")[0] for text in texts if " failed with " in text] == expected
+    texts = [str(remark).partition(",")[0] for remark in remarks(dataclasses.replace(found, **split), [])]
+    expected = [f"B failed with {failed['B']} ranks in 2 runs: nothing is known about {side}"] if side else []
+    assert [text for text in texts if " failed with " in text] == expected
 
 
 # As measured with two solvers on two cores: both runs with the second on two ranks failed.
@@ -205,9 +195,9 @@ if name == "Right" and int(size) == 2:
 @pytest.mark.usefixtures("mpiexec")
 def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
     write_case(tmp_path, FAILS_ON_TWO)
-    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]"))
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
     events: list[Event] = []
-    result = run_campaign(study, tmp_path / "campaign", report=events.append)
+    result = run_study(path, events.append)
     record = result.runs[1]
     assert (record.reasons, record.blamed) == (["Right: --> FOAM FATAL ERROR: no decomposition"], ["Right"])
     assert [each.ranks for each in result.failed_splits] == [{"Right": 2}]

@@ -15,16 +15,18 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
+    changed,
     check_threads,
     quiet,
     recording,
+    run_study,
     state_of,
     write_case,
     write_study,
     write_threads,
 )
 from clock_helpers import study_environment
-from slurm_helpers import ask, wait_until
+from slurm_helpers import ask, submit, wait_until
 
 from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
 from precice_lb.campaign.launch import write_scripts
@@ -53,15 +55,6 @@ def write_coupled(directory: Path, launcher: str) -> Path:
     runs = 'splits = [{Left=2, Right=1}, {Left=1, Right=2}]\ndirectory = "campaign"'
     path = write_slurm_study(directory, launcher, runs=runs, extra=study_environment())
     return recording(path, Left=0.06, Right=0.04)
-
-
-def submit(script: Path, directory: Path | None = None) -> str:
-    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
-    tokens = ["sbatch", "--wait", str(script)]
-    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
-    logs = "".join(file.read_text() for file in (directory or script.parent).glob("*.log"))
-    assert done.returncode == 0, logs
-    return logs
 
 
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
@@ -116,7 +109,7 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     launcher = 'name = "slurm"\noptions = ["--partition=main"]'
     path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=1, Right=2}]", machine=KINDS)
     path.write_text(path.read_text().replace('command = "python solver.py Right"', VERSIONS))
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     where = {run.versions["Right"]: placed(tmp_path / "campaign" / run.directory)["Right"] for run in result.runs}
     # One rank on each of the nodes with one core, and both on the node with GPUs.
@@ -133,7 +126,7 @@ def test_threads_of_a_solver_without_mpi(tmp_path: Path) -> None:
     # Slurm counts the cores of its virtual nodes, this machine has fewer.
     launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
     study = write_threads(tmp_path, launcher=launcher, network='network = "lo"', right='options = ["--comment=right"]')
-    result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+    result = run_study(study)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     check_threads(tmp_path / "campaign")
 
@@ -272,8 +265,7 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
 )
 def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
     case = write_case(tmp_path, WHERE)
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    changed(case / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="lo" '))
     options = [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
     options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
     options += ["--write scripts"] if kind == "script" else []

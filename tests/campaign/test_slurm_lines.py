@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, quiet, refusals, task_of, write_case, write_study
+from calibrate_helpers import launcher_of, plan_of, refusals, run_study, task_of, tasks_of, write_case, write_study
+from fake_slurm import FakeSlurm
 
-from precice_lb.campaign import Task, read_study, run_campaign
 from precice_lb.campaign.launchers import slurm as slurm_launchers
 from precice_lb.campaign.launchers.slurm import allocated_cores, resource_options
 from precice_lb.exceptions import CalibrationError
@@ -19,35 +18,14 @@ from precice_lb.exceptions import CalibrationError
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Programs of Slurm's names, to see tokens and scripts where there is no Slurm."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    for name in ("srun", "sbatch", "squeue", "scancel"):
-        answer(place, name, "exit 1")
-    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    return place
+    return FakeSlurm(tmp_path / "slurm", monkeypatch).root / "bin"
 
 
 def answer(place: Path, program: str, text: str) -> None:
     """Let a program of Slurm do what a shell's lines say."""
     (place / program).write_text(f"#!/bin/sh\n{text}\n")
     (place / program).chmod(0o755)
-
-
-def tasks_of(split: str) -> list[Task]:
-    """Read participants as "A=3 B=2x8/4 C=1--mem=1G": ranks, threads of each, ranks on a node, and an option."""
-    words = [re.fullmatch(r"(\w)=(\d+)(?:x(\d+))?(?:/(\d+))?(-.*)?", word) for word in split.split()]
-    return [
-        task_of(
-            word[1],
-            int(word[2]),
-            threads=int(word[3] or 1),
-            ranks_per_node=int(word[4]) if word[4] else None,
-            options=(word[5],) if word[5] else (),
-        )
-        for word in words
-        if word
-    ]
 
 
 def steps(split: str, **keys: object) -> list[str]:
@@ -210,5 +188,5 @@ def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: P
     splits = "splits = [{Left=2, Right=1}, {Left=1, Right=2}, {Left=1, Right=1}]"
     path = write_study(tmp_path, runs=splits, launcher='name = "slurm"', case='network = "lo"')
     with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*Invalid account"):
-        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+        run_study(path)
     assert (tmp_path / "asked").read_text() == "\n\n"

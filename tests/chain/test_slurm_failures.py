@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, launcher_of, quiet, runs_of, write_case, write_study
+from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_case, write_study
 from fake_slurm import FakeSlurm
 from segment_helpers import following, page, write_chain
 from slurm_helpers import wait_until
 
-from precice_lb.campaign import CampaignResult, read_study, run_campaign
+from precice_lb.campaign import CampaignResult
 from precice_lb.campaign.schedulers import read_exits
 from precice_lb.exceptions import CalibrationError
 
@@ -32,7 +32,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 def campaign(tmp_path: Path, solver: str, runs: str = TWO) -> CampaignResult:
     write_case(tmp_path, solver)
     path = write_study(tmp_path, runs=runs, launcher='name = "slurm"', case='network = "lo"')
-    return run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    return run_study(path)
 
 
 def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlurm) -> None:

@@ -197,19 +197,6 @@ def finish(process: subprocess.Popen[str], seconds: float = SECONDS) -> tuple[in
     return process.returncode, output
 
 
-def run(mpiexec: str, case_file: Path, ranks: Mapping[str, int]) -> dict[str, dict[str, np.ndarray]]:
-    """Run all participants of a case and return what each rank saved, by ``P-rank``."""
-    processes = {name: start(mpiexec, case_file, name, count) for name, count in ranks.items()}
-    outputs = {name: finish(process) for name, process in processes.items()}
-    assert all(code == 0 for code, _ in outputs.values()), "\n".join(output for _, output in outputs.values())
-    saved = {}
-    for name, count in ranks.items():
-        for rank in range(count):
-            with np.load(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz")) as file:
-                saved[f"{name}-{rank}"] = dict(file)
-    return saved
-
-
 def solver(case_file: Path, name: str) -> None:
     """Couple as the case file says, and save what came back."""
     content = json.loads(case_file.read_text())
