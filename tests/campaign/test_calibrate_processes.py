@@ -140,6 +140,9 @@ def test_an_interrupted_launch_says_what_it_kept(
     monkeypatch.chdir(tmp_path)
     Path("precice-config.xml").write_text(CONFIGURATION)
     monkeypatch.setattr(precice_lb.campaign.launch, "start_split", interrupt)
-    assert main(["launch", "--split", "Left=1,Right=1", "--launcher", "mpiexec", "--", "true", ":", "true"]) == 130
+    assert (
+        main(["launch", "--split", "Left=1,Right=1", "--set", "launcher.name=mpiexec", "--", "true", ":", "true"])
+        == 130
+    )
     expected = "precice-lb: interrupted: logs and what was recorded are kept; launch starts anew\n"
     assert capsys.readouterr().err == expected

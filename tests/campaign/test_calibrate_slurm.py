@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from calibrate_helpers import (
     SOLVER,
     changed,
     check_threads,
-    quiet,
     recording,
     run_study,
     state_of,
@@ -43,6 +42,7 @@ WAITS_FIRST = (
     SOLVER
     + """
 import time
+from concurrent.futures import ThreadPoolExecutor
 if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
@@ -61,7 +61,7 @@ def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     # Comes first: jobs that have ended still count for a while.
     write_case(tmp_path)
     full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
-    campaign = Watched(write_slurm_study(tmp_path), tmp_path / "campaign")
+    campaign = Watched(write_slurm_study(tmp_path))
     time.sleep(2.0)
     assert set(ask("squeue", "--noheader", f"--jobs={full}", "--format=%T").split()) == {"PENDING"}
     assert not list(tmp_path.glob("campaign/runs/*/exits"))
@@ -145,20 +145,11 @@ def write_slurm_study(
 
 
 class Watched:
-    """A campaign in another thread, with its events."""
+    """The campaign of a study in another thread."""
 
-    def __init__(self, path: Path, directory: Path) -> None:
-        self.directory = directory
-        self.result: CampaignResult | None = None
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(path,))
-        self._thread.start()
-
-    def _run(self, path: Path) -> None:
-        try:
-            self.result = run_campaign(read_study(path), self.directory, report=quiet)
-        except BaseException as error:
-            self.error = error
+    def __init__(self, path: Path) -> None:
+        self.directory = path.parent / "campaign"
+        self._result = ThreadPoolExecutor().submit(run_study, path)
 
     def job(self) -> str:
         """Wait until the first run is a running job that has begun."""
@@ -169,16 +160,13 @@ class Watched:
 
     def end(self) -> CampaignResult:
         """Wait for its end."""
-        self._thread.join(timeout=300)
-        assert not self._thread.is_alive()
-        assert self.result is not None, self.error
-        return self.result
+        return self._result.result(300)
 
 
 def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
     path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
-    campaign = Watched(path, tmp_path / "campaign")
+    campaign = Watched(path)
     try:
         job = campaign.job()
         ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
@@ -207,7 +195,7 @@ def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str
     log = tmp_path / "campaign" / "campaign.log"
     ask("scontrol", "update", "partitionname=main", setting)
     try:
-        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs), tmp_path / "campaign")
+        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs))
         wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
     finally:
         ask("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")

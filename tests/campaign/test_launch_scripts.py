@@ -129,18 +129,6 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     assert "#SBATCH --ntasks=3\n" in (campaign / "launch" / "job.sbatch").read_text()
 
 
-def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = changed(study_of(tmp_path), ('name = "Right"\n', 'name = "Right"\nmultiple = 2\n'))
-    message = (
-        "expected 2 to 4 ranks (2, 4) for 'Right', found 3; change the split, or the bounds of 'Right', or the budget"
-    )
-    error = refused(capsys, "launch", "--study", path, "--split", "Left=1,Right=3")
-    assert error == f"precice-lb: error: {path}: --split: {message}\n"
-    assert not (tmp_path / "study-campaign" / "launch").exists()
-
-
 @pytest.mark.mpi
 @pytest.mark.parametrize("in_turns", [False, True])
 def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str, in_turns: bool) -> None:

@@ -16,6 +16,7 @@ from precice_lb.cli import main
 pytestmark = pytest.mark.slurm
 
 FULL = pytest.mark.slow("many jobs of a real Slurm")
+WRITTEN = ["--set", "launcher.name=slurm", "--write", "launch"]
 
 # Says where it is, and waits for all ranks of both participants: steps that wait for each other's end never get there.
 MEETS = """\
@@ -75,16 +76,17 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
     ],
 )
 def test_a_job_starts_its_participants_together(cluster: str, case: Path, options: str, left: int, right: int) -> None:
-    asked = ["--slurm", options] if options else []
-    split = f"Left={left},Right={right}"
-    assert main(["launch", "--split", split, "--launcher", "slurm", *asked, *commands(left, right)]) == 0
+    who, _, option = options.rpartition(":")
+    key = f"participants.{who}.options" if who else "launcher.options"
+    asked = ["--set", f"{key}=['--{option}']"] if option else []
+    assert main(["launch", "--split", f"Left={left},Right={right}", *WRITTEN, *asked, *commands(left, right)]) == 0
     submit(case / "launch" / "job.sbatch", case)
     check_cores(cluster, case, left, right)
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_rank_with_threads_finds_room_beside_many_without(case: Path) -> None:
-    assert main(["launch", "--split", "Left=3,Right=1x3", "--launcher", "slurm", *commands(3, 1)]) == 0
+    assert main(["launch", "--split", "Left=3,Right=1x3", *WRITTEN, *commands(3, 1)]) == 0
     for _ in range(3):
         # The step that comes first is another one each time.
         submit(case / "launch" / "job.sbatch", case)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import changed, edited, refusals, write_case, write_study
-from record_helpers import environment
+from record_helpers import environment, finish, start
 from report_helpers import refused
 
 from precice_lb.campaign import read_study
@@ -256,25 +256,14 @@ def test_libprecice_starts_a_split_at_the_bound_and_refuses_one_beyond(rule: str
     # One more rank than bound of those that are not.
     split = {name: bounds[name][1] if name in bounds else 2 for name in names}
     vertices = 1 if "axial" in rule else 3
-    started = []
+    commands = {}
     for name in names:
         participant = configuration.participants[name]
         accessed = [mesh.name for mesh in participant.receives if mesh.api_access]
         told = json.dumps([name, str(path), participant.provides, accessed, vertices])
-        command = [mpiexec, "-n", str(split[name]), sys.executable, "-c", COUPLE, told]
-        with (tmp_path / f"{name}.log").open("w") as log:
-            started.append(
-                subprocess.Popen(
-                    command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
-            )
-    try:
-        codes = [process.wait(timeout=120) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert codes == [0] * len(names), "".join((tmp_path / f"{name}.log").read_text() for name in names)
+        commands[name] = [mpiexec, "-n", str(split[name]), sys.executable, "-c", COUPLE, told]
+    results = finish(start(tmp_path, commands, dict.fromkeys(names, environment())))
+    assert [result.returncode for result in results.values()] == [0] * len(names), results
     for ranks in (1, 2):
         for (_, name), why in refused_by(mpiexec, [path], ranks, tmp_path).items():
             assert bool(why) == (name in accepted and bool(accepted[name].problem(name, ranks))), (name, ranks, why)
