@@ -66,18 +66,13 @@ def task_of(
 
 def tasks_of(split: str) -> list[Task]:
     """Read participants as "A=3 B=2x8/4 C=1--mem=1G": ranks, threads of each, ranks on a node, and an option."""
-    words = [re.fullmatch(r"(\w)=(\d+)(?:x(\d+))?(?:/(\d+))?(-.*)?", word) for word in split.split()]
-    return [
-        task_of(
-            word[1],
-            int(word[2]),
-            threads=int(word[3] or 1),
-            ranks_per_node=int(word[4]) if word[4] else None,
-            options=(word[5],) if word[5] else (),
-        )
-        for word in words
-        if word
-    ]
+    tasks = []
+    for word in split.split():
+        match = re.fullmatch(r"(\w)=(\d+)(?:x(\d+))?(?:/(\d+))?(-.*)?", word)
+        assert match is not None, word
+        more = {"threads": int(match[3] or 1), "ranks_per_node": int(match[4]) if match[4] else None}
+        tasks.append(task_of(match[1], int(match[2]), options=(match[5],) if match[5] else (), **more))
+    return tasks
 
 
 def plan_of(directory: Path, *tasks: Task) -> RunPlan:

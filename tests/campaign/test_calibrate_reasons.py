@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,28 +50,21 @@ def test_who_only_lost_its_partner_is_not_to_blame() -> None:
     assert not lost_partner("--> FOAM FATAL ERROR:")
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
+def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for log in (
         'The application appears to have been direct launched using "srun",\nbut OMPI was not built with SLURM\n',
         "Fatal error in internal_Init: error stack:\nMPIR_pmi_init(141).......: PMI_Init returned -1\n",
         "[cli_0]: write_line error; fd=9 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n",
         "It looks like orte_init failed for some reason; your parallel process is likely to abort.\n",
         "[n1:01234] PMIX ERROR: UNREACHABLE in file src/mca/ptl/tcp/ptl_tcp.c at line 790\n",
-    ],
-)
-def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path, log: str) -> None:
-    path = tmp_path / "log"
-    path.write_text("starting\n" + log + "ERROR: aborted\n")
-    cause = reasons(path)[0]
-    assert cause.startswith("its MPI does not understand the launcher (")
-    assert cause.endswith(
-        '); use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
-    )
-
-
-def test_other_failures_are_not_laid_to_the_launcher(tmp_path: Path) -> None:
-    path = tmp_path / "log"
+    ):
+        path.write_text("starting\n" + log + "ERROR: aborted\n")
+        cause = re.sub(r"\(.*?\)", "(why)", reasons(path)[0], count=1)
+        assert cause == (
+            "its MPI does not understand the launcher (why); use the launcher that belongs to it (launcher.program), "
+            'or for srun launcher.mpi, such as "pmi2" or "pmix"'
+        )
     path.write_text("MPI_ABORT was invoked on rank 0\nmpiexec noticed that process rank 1 exited\nERROR: no licence\n")
     assert cause_of(path, 2) is None
 

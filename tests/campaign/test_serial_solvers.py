@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import COUPLED, changed, recording, run_study, runs_of, write_case, write_study
 from clock_helpers import study_environment
+from record_helpers import environment, finish, start
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.evidence import cause_of, wrong_size
@@ -107,17 +108,10 @@ def test_what_says_so(line: str, is_serial: bool, tmp_path: Path) -> None:
 
 
 def test_the_recorder_says_so_once(tmp_path: Path, mpiexec: str) -> None:
-    import subprocess
-
-    from record_helpers import environment
-
-    solver = "import precice\nprecice.Participant('Right', 'precice-config.xml', 0, 1)\n"
-    write_case(tmp_path, solver)
+    write_case(tmp_path, "import precice\nprecice.Participant('Right', 'precice-config.xml', 0, 1)\n")
     command = [mpiexec, "-n", "3", sys.executable, "-m", "precice_lb", "run", "solver.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path / "case", env=environment(PRECICE_LB_BACKEND="embedded"), capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
+    variables = {"Right": environment(PRECICE_LB_BACKEND="embedded")}
+    done = finish(start(tmp_path / "case", {"Right": command}, variables))["Right"]
     said = [line for line in done.stderr.splitlines() if "rank 0 of 1" in line]
     assert len(said) == 1
     assert said[0].startswith("precice-lb: warning: Right starts preCICE as rank 0 of 1 on each of 3 ranks")

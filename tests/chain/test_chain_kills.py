@@ -45,12 +45,8 @@ if tries == 0:
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
     """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after it began."""
     path = os.pathsep.join([*(str(Path(__file__).parents[up]) for up in (0, 1)), *filter(None, sys.path)])
-    chain = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, study, directory],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    command = [sys.executable, "-c", DRIVER, study, directory]
+    chain = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     if kill_after is not None:
         lock = directory / "campaign.lock"
         while chain.poll() is None and not (lock.exists() and f"process {chain.pid} on" in lock.read_text()):

@@ -164,15 +164,8 @@ def start(
         command = [mpiexec, "-n", str(ranks), *command]
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "300", **(extra or {})}
-    process = subprocess.Popen(
-        command,
-        cwd=case_file.parent,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command, cwd=case_file.parent, env=environment, start_new_session=True, **streams)
     STARTED.append(process)
     return process
 

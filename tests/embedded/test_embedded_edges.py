@@ -14,32 +14,14 @@ import pytest
 from embedded_helpers import write_configuration
 from record_helpers import environment, finish, start
 
-#: pyprecice does not let errors through from these calls: on libprecice they end the process.
-FATAL = {
-    "is_coupling_ongoing",
-    "is_time_window_complete",
-    "get_max_time_step_size",
-    "requires_writing_checkpoint",
-    "requires_reading_checkpoint",
-    "requires_initial_data",
-    "stop_last_profiling_section",
-    "start_profiling_section",
-    "finalize",
-    "read_data after finalize",
-    "write_data after finalize",
-    "initialize after finalize",
-    "advance before initialize",
-}
-
-
+# pyprecice does not let errors through from these calls: on libprecice they end the process.
+FATAL = (
+    "is_coupling_ongoing|is_time_window_complete|get_max_time_step_size|requires_(writing|reading)_checkpoint|finalize|"
+    "requires_initial_data|(start|stop_last)_profiling_section|(read_data|write_data|initialize) after finalize|"
+    "advance before initialize"
+)
 # Calls that only libprecice has.
-REFUSED = {
-    "set_mesh_access_region",
-    "get_mesh_vertex_ids_and_coordinates",
-    "write_gradient_data",
-    "write_and_map_data",
-    "map_and_read_data",
-}
+REFUSED = re.compile("set_mesh_access_region|get_mesh_vertex_ids_and_coordinates|write_gradient_data|.*_and_.*_data")
 # All calls of A and of B, in a coupled simulation that goes well, and what comes of each.
 CALLS = (Path(__file__).parents[1] / "data" / "embedded-wrong-calls.txt").read_text(encoding="utf-8").splitlines()
 
@@ -58,9 +40,9 @@ def probe(backend: str, name: str) -> Iterator[str]:
     participant = None
     for line in CALLS:
         who, call, arguments, when = re.match(r"(\w) (\w+)\((.*?)\) (.*?) => ", line).groups()
-        if who != name or (backend == "libprecice" and call in REFUSED):
+        if who != name or (backend == "libprecice" and REFUSED.fullmatch(call)):
             continue
-        if backend == "libprecice" and {call, f"{call} {when}"} & FATAL and when != "well":
+        if backend == "libprecice" and when != "well" and re.match(rf"({FATAL})\b", f"{call} {when}"):
             result = "RuntimeError: "
         else:
             try:
@@ -93,7 +75,7 @@ def run(backend: str, directory: Path) -> list[str]:
 def test_the_same_calls_are_wrong(tmp_path: Path) -> None:
     expected, found = (run(backend, tmp_path / backend) for backend in ("libprecice", "embedded"))
     # Without what is said of errors.
-    kinds = [line.partition("Error: ")[0] for line in found if line[2:].partition("(")[0] not in REFUSED]
+    kinds = [line.partition("Error: ")[0] for line in found if not REFUSED.fullmatch(line[2:].partition("(")[0])]
     assert kinds == [line.partition("Error: ")[0] for line in expected]
 
 

@@ -44,9 +44,7 @@ def test_samples_lose_what_the_slowest_rank_would_gain() -> None:
     # One rank is in balance anyway.
     np.testing.assert_allclose(samples["Fluid"], np.column_stack([RANKS, [40.0, *1.02 * 40.0 / RANKS[1:]]]))
     np.testing.assert_array_equal(samples["Solid"], SOLID)
-
-
-def test_a_run_that_was_better_balanced_stays_as_it_is() -> None:
+    # Runs that were better balanced than that stay as they are.
     np.testing.assert_array_equal(balance(1.7).samples(MEASURED).samples["Fluid"], FLUID)
 
 
