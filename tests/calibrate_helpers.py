@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import psutil
 import pytest
 from store_helpers import write_store
 
-from precice_lb.campaign import Event, RunPlan, Task, read_study
+from precice_lb.campaign import Event, RunPlan, Task, read_study, run_campaign
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
 from precice_lb.campaign.state import CampaignResult, RunRecord
@@ -62,6 +62,17 @@ def task_of(
 ) -> Task:
     """A participant of a run, with its log in the directory."""
     return Task(name, tuple(shlex.split(command)), ranks, directory, directory / f"{name}.log", **more)
+
+
+def tasks_of(split: str) -> list[Task]:
+    """Read participants as "A=3 B=2x8/4 C=1--mem=1G": ranks, threads of each, ranks on a node, and an option."""
+    tasks = []
+    for word in split.split():
+        match = re.fullmatch(r"(\w)=(\d+)(?:x(\d+))?(?:/(\d+))?(-.*)?", word)
+        assert match is not None, word
+        more = {"threads": int(match[3] or 1), "ranks_per_node": int(match[4]) if match[4] else None}
+        tasks.append(task_of(match[1], int(match[2]), options=(match[5],) if match[5] else (), **more))
+    return tasks
 
 
 def plan_of(directory: Path, *tasks: Task) -> RunPlan:
@@ -142,10 +153,19 @@ def refusals(name: str) -> list[str]:
     return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
 
 
+def edited(text: str, changes: Iterable[str]) -> str:
+    """A text after changes that stand in such a block."""
+    for change in changes:
+        old, new = change.replace(r"\n", "\n").split(" -> ")
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
 def check_refused(path: Path, block: str) -> None:
     """A study with those changes is refused with that line, whichever keys are known."""
     *changes, expected = block.split("\n")
-    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
+    path.write_text(edited(path.read_text(), changes))
     with pytest.raises(StudyError) as refusal:
         read_study(path)
     message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")
@@ -156,6 +176,11 @@ def recording(path: Path, **work: float) -> Path:
     """Let the solvers of a study be recorded, with so much work each; return its path."""
     start = "python -m precice_lb run solver.py"
     return changed(path, *((f"python solver.py {name}", f"{start} {name} {much}") for name, much in work.items()))
+
+
+def run_study(path: Path, report: Callable[[Event], None] = quiet) -> CampaignResult:
+    """Do the campaign of a study in a directory beside it."""
+    return run_campaign(read_study(path), path.parent / "campaign", report=report)
 
 
 def run_of(number: int, split: dict[str, int], outcome: str = "finished", **more: Any) -> RunRecord:

@@ -19,7 +19,7 @@ PROGRAM = r"""#!{python}
 import contextlib, fcntl, os, re, signal, subprocess, sys, time
 from pathlib import Path
 
-root, program, words = Path({root!r}), Path(sys.argv[0]).name, sys.argv[1:]
+root, program, words = Path("{root}"), Path(sys.argv[0]).name, sys.argv[1:]
 options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
 LIVE = ("PENDING", "RUNNING", "COMPLETING")
 
@@ -151,13 +151,9 @@ class FakeSlurm:
         self.root = root
         (root / "jobs").mkdir(parents=True)
         (root / "bin").mkdir()
-        mpiexec = Path(sys.executable).parent / "mpiexec"
         program = root / "bin" / "srun"
-        values = {"python": sys.executable, "root": repr(str(root)), "mpiexec": str(mpiexec)}
-        text = PROGRAM
-        for name, value in values.items():
-            text = text.replace(f"{{{name}!r}}", value).replace(f"{{{name}}}", value)
-        program.write_text(text)
+        text = PROGRAM.replace("{python}", sys.executable).replace("{root}", str(root))
+        program.write_text(text.replace("{mpiexec}", str(Path(sys.executable).parent / "mpiexec")))
         program.chmod(0o755)
         for name in ("sbatch", "squeue", "scancel", "scontrol", "supervise"):
             shutil.copy2(program, root / "bin" / name)

@@ -26,39 +26,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scont
 NODES = ("n0", "n1", "n2", "n3")
 # GPUs that the last node says it has.
 GPUS = 2
-CONFIGURATION = """\
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={root}/munge.socket
-CredType=cred/munge
-StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool-%n
-SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd-%n.pid
-SlurmctldLogFile={root}/slurmctld.log
-SlurmdLogFile={root}/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin={task}
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=1,sched_min_interval=0
-SelectType=select/cons_tres
-SelectTypeParameters={select}
-MpiDefault=none
-ReturnToService=2
-KillWait=1
-TmpFS={root}/tmp-%n
-MaxJobCount=20
-FirstJobId={first_job}
-MinJobAge=2
-SlurmdParameters=config_overrides
-GresTypes=gpu
-{nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+CONFIGURATION = (Path(__file__).parent / "data" / "slurm.conf.in").read_text(encoding="utf-8")
 
 # What A and B of the configurations differ in.
 _PLAIN = {"task": "task/none", "select": "CR_CPU"}
@@ -84,6 +52,15 @@ def _free_ports(number: int) -> list[int]:
 def ask(*tokens: str) -> str:
     """Run one of Slurm's programs and return what it prints."""
     return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+def submit(script: Path, directory: Path | None = None) -> str:
+    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
+    tokens = ["sbatch", "--wait", "--time=5", str(script)]
+    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
+    logs = "\n".join(path.read_text() for path in sorted((directory or script.parent).glob("*.log")))
+    assert done.returncode == 0, f"{done.stderr}{logs}"
+    return logs
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 300.0, what: str = "a condition") -> None:

@@ -8,7 +8,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import CONFIGURATION, changed, finished_runs, quiet, runs_of, state_of, write_case, write_study
+from calibrate_helpers import (
+    CONFIGURATION,
+    changed,
+    finished_runs,
+    quiet,
+    run_study,
+    runs_of,
+    state_of,
+    write_case,
+    write_study,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,17 +76,20 @@ def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> N
     assert set(state_of(directory).files or {}) == {"mesh/points", "solver.py"}
 
 
-def test_files_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
+def test_files_and_studies_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     directory = tmp_path / "campaign"
     path = study_in(tmp_path, solver="raise SystemExit(3)", left="prepare = ['cp mesh/points made']")
     with pytest.raises(CalibrationError, match="every run failed"):
         run_campaign(read_study(path), directory, report=quiet)
     shutil.rmtree(tmp_path / "case")
-    path = study_in(tmp_path, left="prepare = ['cp mesh/points made']")
+    path = study_in(tmp_path, left="prepare = ['cp mesh/points  made']")
     (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
     run_campaign(read_study(path), directory, report=quiet)
     assert [run.outcome for run in runs_of(directory)] == ["outdated", "finished"]
     assert (directory / finished_runs(directory)[0].directory / "case" / "made").read_text() == "1 1\n"
+    changed(path, ("solver.py Left", "solver.py Left "))
+    with pytest.raises(CalibrationError, match=r"campaign of another study \(participants changed\)"):
+        run_campaign(read_study(path), directory, report=quiet)
 
 
 def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
@@ -141,7 +154,7 @@ def test_participants_of_similar_names_share_no_file(tmp_path: Path) -> None:
         ('name = "Left"', 'name = "So.lid 1"'),
         ('name = "Right"', 'name = "So.lid-1"'),
     )
-    run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+    run_study(study)
     (run,) = finished_runs(tmp_path / "campaign")
     logs = sorted((tmp_path / "campaign" / run.directory).glob("*.log"))
     assert {log.read_text() for log in logs} == {"So.lid 1 says hello\n", "So.lid-1 says hello\n"}

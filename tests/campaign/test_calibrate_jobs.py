@@ -9,17 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import (
-    SOLVER,
-    changed,
-    launcher_of,
-    plan_of,
-    quiet,
-    state_of,
-    task_of,
-    write_case,
-    write_study,
-)
+from calibrate_helpers import SOLVER, changed, launcher_of, plan_of, quiet, state_of, task_of, write_case, write_study
 
 from precice_lb.campaign import CampaignResult, RunPlan, Scheduler, read_study, run_campaign
 from precice_lb.campaign.launchers.local import job_number
@@ -153,13 +143,10 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
     assert (record.outcome, record.job) == ("timeout", number)
 
 
-@pytest.mark.parametrize(
-    ("script", "expected"), [("none.sh", "none.sh cannot be read"), ("study.toml", "has no line {participants}")]
-)
-def test_templates_that_cannot_work_are_refused(tmp_path: Path, script: str, expected: str) -> None:
-    write_case(tmp_path)
-    launcher = f"name = 'template'\nparticipant = '{{command}}'\nsubmit = 'qsub'\nscript = '{script}'"
-    assert expected in failed(write_study(tmp_path, launcher=launcher, case='network = "lo"'))
+def test_templates_that_cannot_work_are_refused(tmp_path: Path) -> None:
+    for script, expected in (("none.sh", "none.sh cannot be read"), ("ranks.sh", "has no line {participants}")):
+        path = template_study(tmp_path / script, f"submit = 'qsub'\nscript = '{script}'")
+        assert expected in failed(path)
 
 
 # --- scripts and exits ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -10,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, task_of
+from calibrate_helpers import launcher_of, plan_of, refusals, task_of, tasks_of
 
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.exceptions import CalibrationError
@@ -24,10 +25,12 @@ os.write(1, f"rank {rank} {os.environ['SEEN']} cores {cores}\\n".encode())
 """
 pytestmark = pytest.mark.launcher
 
-HYDRA = "HYDRA build details:\n    Version: 5.0.2"
-OPEN_MPI = "mpiexec.openmpi (OpenRTE) 4.1.4"
-INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307"
-OTHER = "Great MPI 1.0"
+VERSIONS = {
+    "HYDRA": "HYDRA build details:\n    Version: 5.0.2",
+    "OPEN_MPI": "mpiexec.openmpi (OpenRTE) 4.1.4",
+    "INTEL": "Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307",
+    "OTHER": "Great MPI 1.0",
+}
 
 
 def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
@@ -39,41 +42,22 @@ def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
     return str(program)
 
 
-@pytest.mark.parametrize(
-    ("version", "cores", "keys", "first", "second"),
-    [
-        (HYDRA, 8, {}, "mpiexec -bind-to user:0,1 -n 2", "mpiexec -bind-to user:2+3+4,5+6+7 -n 2"),
-        (
-            OPEN_MPI,
-            8,
-            {},
-            "mpiexec --bind-to none -n 2 bash -c "
-            """'cores=(0 1); exec taskset -c "${cores[OMPI_COMM_WORLD_RANK]}" "$@"' bash""",
-            "mpiexec --bind-to none -n 2 bash -c "
-            """'cores=(2,3,4 5,6,7); exec taskset -c "${cores[OMPI_COMM_WORLD_RANK]}" "$@"' bash""",
-        ),
-        (INTEL, 8, {}, "taskset -c 0,1 mpiexec -n 2", "taskset -c 2,3,4,5,6,7 mpiexec -n 2"),
-        (OTHER, 8, {}, "taskset -c 0,1 mpiexec -n 2", "taskset -c 2,3,4,5,6,7 mpiexec -n 2"),
-        (HYDRA, 8, {"arguments": ("-l",), "pin": False}, "mpiexec -l -n 2", "mpiexec -l -n 2"),
-        (HYDRA, 4, {"oversubscribe": True}, "mpiexec -n 2", "mpiexec -n 2"),
-        (OPEN_MPI, 4, {"oversubscribe": True}, *["mpiexec --oversubscribe --bind-to none -n 2"] * 2),
-    ],
-)
-def test_every_rank_is_pinned_to_cores_of_its_own(
-    tmp_path: Path, version: str, cores: int, keys: dict[str, object], first: str, second: str
-) -> None:
-    program = fake_program(tmp_path, version)
-    launcher = launcher_of("mpiexec", program=program, **keys)
-    launcher.cores = tuple(range(cores))
-    plan = plan_of(tmp_path, task_of("A", 2), task_of("B", 2, threads=3))
+@pytest.mark.parametrize("block", refusals("mpiexec-lines.txt"))
+def test_every_rank_is_pinned_to_cores_of_its_own(tmp_path: Path, block: str) -> None:
+    """An MPI, how many cores there are and keys of the launcher; and the lines of A and B, whose ranks have threads."""
+    about, *expected = block.split("\n")
+    version, cores, keys = about.split(" ", 2)
+    program = fake_program(tmp_path, VERSIONS[version])
+    launcher = launcher_of("mpiexec", program=program, **json.loads(keys))
+    launcher.cores = tuple(range(int(cores)))
+    plan = plan_of(tmp_path, *tasks_of("A=2 B=2x3"))
     launcher.check(plan.tasks)
-    lines = [shlex.join(task.command).replace(program, "mpiexec") for task in launcher.starts(plan)]
-    assert lines == [f"{first} solve 'in put'", f"{second} solve 'in put'"]
+    assert [shlex.join(task.command).replace(program, "mpiexec") for task in launcher.starts(plan)] == expected
     assert launcher.files(plan) == {}
 
 
 def test_the_environment_of_mpiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hydra, open_mpi = (fake_program(tmp_path / name, text) for name, text in (("h", HYDRA), ("o", OPEN_MPI)))
+    hydra, open_mpi = (fake_program(tmp_path / name, VERSIONS[name]) for name in ("HYDRA", "OPEN_MPI"))
     inherited = {"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     for user, program, more in ((0, hydra, {}), (0, open_mpi, as_root), (1000, open_mpi, {})):
@@ -143,7 +127,7 @@ def test_pinned_ranks_have_cores_of_their_own_for_real(tmp_path: Path, real: str
 
 
 def test_which_mpiexec_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beside, on_path = (fake_program(tmp_path / name, HYDRA) for name in ("env", "usr"))
+    beside, on_path = (fake_program(tmp_path / name, VERSIONS["HYDRA"]) for name in ("env", "usr"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'usr'}:/bin:/usr/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "env" / "python"))
     assert launcher_of("mpiexec").mpiexec == beside

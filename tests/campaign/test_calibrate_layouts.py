@@ -132,13 +132,6 @@ class EarlierLauncher(Launcher):
         super().__init__()
 
 
-class RanksAlone(Launcher):
-    """Knows nothing of threads."""
-
-    def command(self, plan: RunPlan, task: Task) -> list[str]:
-        return []
-
-
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass
     class RanksAlone(Launcher):
@@ -261,15 +254,10 @@ def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
             study_of(tmp_path, **{**words, **more})
 
 
-@pytest.mark.parametrize(("of_kind", "of_version"), [('options = ["--partition=a"]', ""), ("", 'options = ["--x=a"]')])
-def test_steps_of_an_allocation_ask_for_gpus_alone(tmp_path: Path, of_kind: str, of_version: str) -> None:
-    kinds = KINDS.format(cpu=of_kind, gpu="")
-    path = write(tmp_path, machine=kinds, cpu="", gpu=of_version, launcher='name = "srun"')
-    key = r"machine.kinds\[1\]" if of_kind else r"participants\[1\].versions\[2\]"
-    with pytest.raises(StudyError, match=rf"{key}.options: expected options for GPUs alone.*found '--"):
-        read_study(path)
-    path.write_text(path.read_text().replace("--partition=a", "--gres=x").replace("--x=a", "--gres=x"))
-    assert read_study(path).launcher.name == "srun"
+def test_steps_of_an_allocation_may_ask_for_gpus(tmp_path: Path) -> None:
+    kinds = KINDS.format(cpu='options = ["--gres=x"]', gpu="")
+    words = {"machine": kinds, "cpu": "", "gpu": 'options = ["--gres=x"]', "launcher": 'name = "srun"'}
+    assert study_of(tmp_path, **words).launcher.name == "srun"
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -343,18 +331,16 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
     assert first_proposal(one)["Left"] <= 2
 
 
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
+def test_a_split_names_the_version_that_is_to_run(tmp_path: Path) -> None:
+    study = study_of(tmp_path, cpu="")
+    for split, message in (
         ({"Left": 1, "Right": 1}, "a version of 'Left', one of cpu, gpu, found none: write Left:cpu=1"),
         ({"Left:gpux": 1, "Right": 1}, "expected a version of 'Left', of which there are cpu, gpu, found 'gpux'"),
         ({"Left:gpu": 1, "Left:cpu": 1}, "expected each participant once, found Left:gpu, Left:cpu"),
         ({"Left:gpu": 1, "Right:gpu": 1}, "expected a version of 'Right', of which there are none, found 'gpu'"),
-    ],
-)
-def test_a_split_names_the_version_that_is_to_run(tmp_path: Path, split: dict[str, int], message: str) -> None:
-    with pytest.raises(StudyError, match=message):
-        study_of(tmp_path, cpu="").started(split)
+    ):
+        with pytest.raises(StudyError, match=message):
+            study.started(split)
 
 
 @pytest.mark.mpi

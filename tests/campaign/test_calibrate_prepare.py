@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, quiet, write_case, write_study
+from calibrate_helpers import SOLVER, quiet, run_study, write_case, write_study
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.campaign.prepare import copy_tree, entries_of
@@ -61,7 +61,7 @@ def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
 
 def test_each_run_is_prepared_for_its_ranks(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}]")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished"] * 2, result.runs
     assert (tmp_path / "trace").read_text().split() == ["2", "1"]
     run = result.directory / result.runs[0].directory / "case"
@@ -74,7 +74,7 @@ def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path)
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
     (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")
     with pytest.raises(CalibrationError, match=r"prepare for 2 ranks, .*partition\.py 2: .*AssertionError: \(7, 2\)"):
-        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+        run_study(path)
 
 
 def test_large_paths_are_linked(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_large_paths_are_linked(tmp_path: Path) -> None:
     (case / "mesh").mkdir()
     (case / "mesh" / "points").write_text("many")
     (case / "big.msh").write_text("many")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     run = tmp_path / "campaign" / result.runs[0].directory / "case"
     assert os.readlink(run / "mesh") == str(case / "mesh")
     assert os.readlink(run / "big.msh") == str(case / "big.msh")
@@ -111,7 +111,7 @@ def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Pa
     write_case(tmp_path, FAILS_TWICE)
     events: list[Event] = []
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]\nretries = 2")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
+    result = run_study(path, events.append)
     assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
     assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]
     started = [event.run.reason for event in events if event.kind == "run started"]
@@ -146,7 +146,7 @@ def test_runs_begin_in_the_developed_state_that_the_study_names(tmp_path: Path) 
     (tmp_path / "developed" / "fields").mkdir(parents=True)
     (tmp_path / "developed" / "fields" / "time").write_text("7.5")
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", case='restart = "developed"')
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished"], result.runs
     assert (case / "fields" / "time").read_text() == "0"
     shutil.rmtree(tmp_path / "developed")

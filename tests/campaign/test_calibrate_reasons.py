@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
+from calibrate_helpers import SOLVER, run_study, write_case, write_study
 
-from precice_lb.campaign import CalibrationDesign, Event, load_campaign, read_study, run_campaign
+from precice_lb.campaign import CalibrationDesign, Event, load_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_size
 from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
@@ -49,28 +50,21 @@ def test_who_only_lost_its_partner_is_not_to_blame() -> None:
     assert not lost_partner("--> FOAM FATAL ERROR:")
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
+def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for log in (
         'The application appears to have been direct launched using "srun",\nbut OMPI was not built with SLURM\n',
         "Fatal error in internal_Init: error stack:\nMPIR_pmi_init(141).......: PMI_Init returned -1\n",
         "[cli_0]: write_line error; fd=9 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n",
         "It looks like orte_init failed for some reason; your parallel process is likely to abort.\n",
         "[n1:01234] PMIX ERROR: UNREACHABLE in file src/mca/ptl/tcp/ptl_tcp.c at line 790\n",
-    ],
-)
-def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path, log: str) -> None:
-    path = tmp_path / "log"
-    path.write_text("starting\n" + log + "ERROR: aborted\n")
-    cause = reasons(path)[0]
-    assert cause.startswith("its MPI does not understand the launcher (")
-    assert cause.endswith(
-        '); use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
-    )
-
-
-def test_other_failures_are_not_laid_to_the_launcher(tmp_path: Path) -> None:
-    path = tmp_path / "log"
+    ):
+        path.write_text("starting\n" + log + "ERROR: aborted\n")
+        cause = re.sub(r"\(.*?\)", "(why)", reasons(path)[0], count=1)
+        assert cause == (
+            "its MPI does not understand the launcher (why); use the launcher that belongs to it (launcher.program), "
+            'or for srun launcher.mpi, such as "pmi2" or "pmix"'
+        )
     path.write_text("MPI_ABORT was invoked on rank 0\nmpiexec noticed that process rank 1 exited\nERROR: no licence\n")
     assert cause_of(path, 2) is None
 
@@ -124,27 +118,17 @@ def test_what_failed(runs: list[RunRecord], expected: list[dict[str, int]]) -> N
 
 
 @pytest.mark.parametrize(
-    ("failed", "worked", "expected"),
-    [
-        ({"B": 2}, {"A": {1, 2}, "B": {1}}, ["B failed with 2 ranks in 2 runs: nothing is known about more"]),
-        ({"B": 2}, {"A": {1, 2}, "B": {1, 4}}, []),
-        ({"B": 4}, {"A": {1, 2}, "B": {8}}, ["B failed with 4 ranks in 2 runs: nothing is known about fewer"]),
-        (
-            {"A": 1, "B": 2},
-            {"A": {1, 2}, "B": {1}},
-            ["B failed with 2 ranks in 2 runs: nothing is known about more"],
-        ),
-        ({"A": 2, "B": 1}, {"A": {1, 2}, "B": {1}}, []),
-    ],
-)
-def test_what_lies_beyond_a_failure_is_said(
-    failed: dict[str, int], worked: dict[str, set[int]], expected: list[str]
-) -> None:
-    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in worked.items()}
+    ("failed", "of_b", "side"),
+    [({"B": 2}, {1}, "more"), ({"B": 2}, {1, 4}, ""), ({"B": 4}, {8}, "fewer"), ({"A": 1, "B": 2}, {1}, "more"),
+     ({"A": 2, "B": 1}, {1}, "")],
+)  # fmt: skip
+def test_what_lies_beyond_a_failure_is_said(failed: dict[str, int], of_b: set[int], side: str) -> None:
+    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in (("A", {1, 2}), ("B", of_b))}
     found = recommend(measurements_from_arrays(samples), 8)
     split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
-    texts = map(str, remarks(dataclasses.replace(found, **split), []))
-    assert [text.partition(",")[0] for text in texts if " failed with " in text] == expected
+    texts = [str(remark).partition(",")[0] for remark in remarks(dataclasses.replace(found, **split), [])]
+    expected = [f"B failed with {failed['B']} ranks in 2 runs: nothing is known about {side}"] if side else []
+    assert [text for text in texts if " failed with " in text] == expected
 
 
 # As measured with two solvers on two cores: both runs with the second on two ranks failed.
@@ -205,9 +189,9 @@ if name == "Right" and int(size) == 2:
 @pytest.mark.usefixtures("mpiexec")
 def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
     write_case(tmp_path, FAILS_ON_TWO)
-    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]"))
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
     events: list[Event] = []
-    result = run_campaign(study, tmp_path / "campaign", report=events.append)
+    result = run_study(path, events.append)
     record = result.runs[1]
     assert (record.reasons, record.blamed) == (["Right: --> FOAM FATAL ERROR: no decomposition"], ["Right"])
     assert [each.ranks for each in result.failed_splits] == [{"Right": 2}]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +15,17 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
+    changed,
     check_threads,
-    quiet,
     recording,
+    run_study,
     state_of,
     write_case,
     write_study,
     write_threads,
 )
 from clock_helpers import study_environment
-from slurm_helpers import ask, wait_until
+from slurm_helpers import ask, submit, wait_until
 
 from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
 from precice_lb.campaign.launch import write_scripts
@@ -41,6 +42,7 @@ WAITS_FIRST = (
     SOLVER
     + """
 import time
+from concurrent.futures import ThreadPoolExecutor
 if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
@@ -55,20 +57,11 @@ def write_coupled(directory: Path, launcher: str) -> Path:
     return recording(path, Left=0.06, Right=0.04)
 
 
-def submit(script: Path, directory: Path | None = None) -> str:
-    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
-    tokens = ["sbatch", "--wait", str(script)]
-    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
-    logs = "".join(file.read_text() for file in (directory or script.parent).glob("*.log"))
-    assert done.returncode == 0, logs
-    return logs
-
-
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     # Comes first: jobs that have ended still count for a while.
     write_case(tmp_path)
     full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
-    campaign = Watched(write_slurm_study(tmp_path), tmp_path / "campaign")
+    campaign = Watched(write_slurm_study(tmp_path))
     time.sleep(2.0)
     assert set(ask("squeue", "--noheader", f"--jobs={full}", "--format=%T").split()) == {"PENDING"}
     assert not list(tmp_path.glob("campaign/runs/*/exits"))
@@ -116,7 +109,7 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     launcher = 'name = "slurm"\noptions = ["--partition=main"]'
     path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=1, Right=2}]", machine=KINDS)
     path.write_text(path.read_text().replace('command = "python solver.py Right"', VERSIONS))
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     where = {run.versions["Right"]: placed(tmp_path / "campaign" / run.directory)["Right"] for run in result.runs}
     # One rank on each of the nodes with one core, and both on the node with GPUs.
@@ -133,7 +126,7 @@ def test_threads_of_a_solver_without_mpi(tmp_path: Path) -> None:
     # Slurm counts the cores of its virtual nodes, this machine has fewer.
     launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
     study = write_threads(tmp_path, launcher=launcher, network='network = "lo"', right='options = ["--comment=right"]')
-    result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+    result = run_study(study)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     check_threads(tmp_path / "campaign")
 
@@ -152,20 +145,11 @@ def write_slurm_study(
 
 
 class Watched:
-    """A campaign in another thread, with its events."""
+    """The campaign of a study in another thread."""
 
-    def __init__(self, path: Path, directory: Path) -> None:
-        self.directory = directory
-        self.result: CampaignResult | None = None
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(path,))
-        self._thread.start()
-
-    def _run(self, path: Path) -> None:
-        try:
-            self.result = run_campaign(read_study(path), self.directory, report=quiet)
-        except BaseException as error:
-            self.error = error
+    def __init__(self, path: Path) -> None:
+        self.directory = path.parent / "campaign"
+        self._result = ThreadPoolExecutor().submit(run_study, path)
 
     def job(self) -> str:
         """Wait until the first run is a running job that has begun."""
@@ -176,16 +160,13 @@ class Watched:
 
     def end(self) -> CampaignResult:
         """Wait for its end."""
-        self._thread.join(timeout=300)
-        assert not self._thread.is_alive()
-        assert self.result is not None, self.error
-        return self.result
+        return self._result.result(300)
 
 
 def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
     path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
-    campaign = Watched(path, tmp_path / "campaign")
+    campaign = Watched(path)
     try:
         job = campaign.job()
         ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
@@ -214,7 +195,7 @@ def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str
     log = tmp_path / "campaign" / "campaign.log"
     ask("scontrol", "update", "partitionname=main", setting)
     try:
-        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs), tmp_path / "campaign")
+        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs))
         wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
     finally:
         ask("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
@@ -272,18 +253,13 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
 )
 def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
     case = write_case(tmp_path, WHERE)
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
-    placed, options = "--nodes=3 --ntasks-per-node=2", [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
-    if kind != "shared nodes":
-        options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
+    changed(case / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    options = [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
+    options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
     options += ["--write scripts"] if kind == "script" else []
-    if kind == "heterogeneous":
-        placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
-        options += ["--set participants.Right.options=\"['--comment=right']\""]
     script = tmp_path / "job.sh"
     script.write_text(
-        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"
+        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH --nodes=3 --ntasks-per-node=2\ncd {case}\n"
         f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
         f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
     )

@@ -92,27 +92,12 @@ def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, block: s
     check_refused(write_study(tmp_path, left="minimum_ranks = 1"), block)
 
 
-def test_a_missing_study_file(tmp_path: Path) -> None:
+def test_a_missing_study_file_and_a_broken_configuration(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"nothing\.toml: no such study file"):
         read_study(tmp_path / "nothing.toml")
-
-
-def test_a_participant_of_the_configuration_without_a_table(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    path = write_study(tmp_path)
-    path.write_text(path.read_text().split('[[participants]]\nname = "Right"')[0])
-    with pytest.raises(
-        StudyError, match=r"participants: expected a table for each, found none for Right of precice-config\.xml"
-    ):
-        read_study(path)
-
-
-def test_a_broken_configuration_is_named_with_its_place(tmp_path: Path) -> None:
-    case = write_case(tmp_path)
-    (case / "precice-config.xml").write_text("<precice-configuration>\n")
-    with pytest.raises(StudyError, match=r"case\.configuration: ") as caught:
+    (write_case(tmp_path) / "precice-config.xml").write_text("<precice-configuration>\n")
+    with pytest.raises(StudyError, match=r"case\.configuration: [^\n]*$"):
         read_study(write_study(tmp_path))
-    assert "\n" not in str(caught.value)
 
 
 def test_programs_of_commands(tmp_path: Path) -> None:
@@ -136,23 +121,19 @@ def test_programs_of_commands(tmp_path: Path) -> None:
     assert Path(command_tokens("sh -c true", case, case)[0]).name == "sh"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_commands_that_can_be_started_are_accepted(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    for command in (
         "python -W error -u solver.py x",
         "python -m precice_lb run solver.py --flag",
         "python -m precice_lb run -m some.module",
         "python -c 'print(1)'",
         "python -m json.tool",
         "sh run.sh",
-        "python SCRIPT",
-    ],
-)
-def test_commands_that_can_be_started_are_accepted(tmp_path: Path, command: str) -> None:
-    case = write_case(tmp_path)
-    command = command.replace("SCRIPT", str(case / "solver.py"))
-    path = changed(write_study(tmp_path), ("python solver.py Left", command))
-    assert read_study(path).participants[0].command == command
+        f"python {case}/solver.py",
+    ):
+        path = changed(write_study(tmp_path), ("python solver.py Left", command))
+        assert read_study(path).participants[0].command == command
 
 
 def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,26 +129,6 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     assert "#SBATCH --ntasks=3\n" in (campaign / "launch" / "job.sbatch").read_text()
 
 
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ("Left=2,Right=4", "expected at most the 4 ranks of the budget, found 6; change the split, or machine.ranks"),
-        ("Left=3,Right=1", "expected 1 to 2 ranks for 'Left', found 3; change the split, or the bounds of 'Left', or"),
-        ("Left=1,Right=3", "expected 2 to 4 ranks (2, 4) for 'Right', found 3; change the split, or the bounds of"),
-        ("Left=1", "no ranks for participant 'Right'; name each once"),
-    ],
-)
-def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str, message: str
-) -> None:
-    path = study_of(tmp_path)
-    text = path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n')
-    path.write_text(text.replace('name = "Right"\n', 'name = "Right"\nmultiple = 2\n'))
-    error = refused(capsys, "launch", "--study", path, "--split", split)
-    assert f": --split: {message}" in f": {error.removeprefix('precice-lb: error: ')}"
-    assert not (tmp_path / "study-campaign" / "launch").exists()
-
-
 @pytest.mark.mpi
 @pytest.mark.parametrize("in_turns", [False, True])
 def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str, in_turns: bool) -> None:

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import COUPLED, changed, quiet, recording, runs_of, write_case, write_study
+from calibrate_helpers import COUPLED, changed, recording, run_study, runs_of, write_case, write_study
 from clock_helpers import study_environment
+from record_helpers import environment, finish, start
 
-from precice_lb.campaign import read_study, run_campaign
+from precice_lb.campaign import read_study
 from precice_lb.campaign.evidence import cause_of, wrong_size
 from precice_lb.campaign.state import RunRecord
 from precice_lb.cli import main
@@ -38,7 +39,7 @@ def study(tmp_path: Path, *names: str, runs: str = "maximum = 4") -> Path:
 
 def test_it_is_never_tried_with_more_ranks_again(tmp_path: Path) -> None:
     path = study(tmp_path, "Right", runs="maximum = 4\nretries = 2")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     first, *others = result.runs
     assert (first.split, first.outcome, first.serial) == ({"Left": 2, "Right": 2}, "failed", ["Right"])
     assert "maximum_ranks = 1" in first.reasons[0]
@@ -51,7 +52,7 @@ def test_it_is_never_tried_with_more_ranks_again(tmp_path: Path) -> None:
     assert result.asked is not None
     assert result.asked.demands().maximum == {"Right": 1}
     result.require_runs(read_study(path))
-    again = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    again = run_study(path)
     assert all(run.split["Right"] == 1 for run in again.runs[1:])
 
 
@@ -67,7 +68,7 @@ def test_where_one_split_is_left_it_is_the_answer_at_once(tmp_path: Path, capsys
 
 def test_splits_of_the_study_that_it_cannot_have_are_left_out(tmp_path: Path) -> None:
     path = study(tmp_path, "Right", runs="splits = [{Left=1,Right=2}, {Left=1,Right=3}, {Left=2,Right=1}]")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_study(path)
     assert [run.split["Right"] for run in result.runs] == [2, 1]
 
 
@@ -107,17 +108,10 @@ def test_what_says_so(line: str, is_serial: bool, tmp_path: Path) -> None:
 
 
 def test_the_recorder_says_so_once(tmp_path: Path, mpiexec: str) -> None:
-    import subprocess
-
-    from record_helpers import environment
-
-    solver = "import precice\nprecice.Participant('Right', 'precice-config.xml', 0, 1)\n"
-    write_case(tmp_path, solver)
+    write_case(tmp_path, "import precice\nprecice.Participant('Right', 'precice-config.xml', 0, 1)\n")
     command = [mpiexec, "-n", "3", sys.executable, "-m", "precice_lb", "run", "solver.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path / "case", env=environment(PRECICE_LB_BACKEND="embedded"), capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
+    variables = {"Right": environment(PRECICE_LB_BACKEND="embedded")}
+    done = finish(start(tmp_path / "case", {"Right": command}, variables))["Right"]
     said = [line for line in done.stderr.splitlines() if "rank 0 of 1" in line]
     assert len(said) == 1
     assert said[0].startswith("precice-lb: warning: Right starts preCICE as rank 0 of 1 on each of 3 ranks")

@@ -127,18 +127,19 @@ def test_an_option_of_the_job_is_one_line(tmp_path: Path) -> None:
         write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
 
 
+def template_launcher(place: Path) -> TemplateLauncher:
+    script = place / "job.in"
+    script.write_text("#!/bin/bash\n#PBS -N {name}\n# {placement}\ncd {run}\n{participants}\n")
+    return launcher_of("template", place, participant="env {command}", script=str(script), submit="bash {script}")
+
+
 @pytest.mark.parametrize("folder", [f"x;touch {MARK}", f"$(touch {MARK})", f"x\ntouch {MARK}\n"])
 def test_a_directory_that_a_shell_would_read_is_not_put_into_a_template(tmp_path: Path, folder: str) -> None:
     case_in(tmp_path, "")
     study = study_of(tmp_path, ("Left", "Right"))
-    script = tmp_path / "job.in"
-    script.write_text("#!/bin/bash\ncd {run}\n{participants}\n")
-    directory = tmp_path / folder
-    plan = RunPlan("r", directory, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
-    keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
-    launcher = launcher_of("template", tmp_path, **keys)
+    plan = RunPlan("r", tmp_path / folder, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
     with pytest.raises(CalibrationError, match="expected a directory that a shell takes as it is"):
-        launcher.job_script(plan)
+        template_launcher(tmp_path).job_script(plan)
 
 
 @given(name=NAMES)
@@ -148,15 +149,10 @@ def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str
         place = Path(temporary)
         case_in(place, "")
         study = study_of(place, (name, "Other" if name != "Other" else "Another"))
-        script = place / "job.in"
-        script.write_text("#!/bin/bash\n#PBS -N {name}\n# {placement}\ncd {run}\n{participants}\n")
-        keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
-        launcher = launcher_of("template", place, **keys)
-        assert isinstance(launcher, TemplateLauncher)
         split = dict.fromkeys(study.names, 1)
         plan = RunPlan("r", place, tasks_of(study, split, place / "case", place))
         job = place / "job.sh"
-        job.write_text(launcher.job_script(plan), encoding="utf-8")
+        job.write_text(template_launcher(place).job_script(plan), encoding="utf-8")
         done = ran(job, place)
         assert (done.returncode, done.stderr) == (0, "")
         assert read_exits(place / "exits").codes == dict.fromkeys(study.names, 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, quiet, task_of, write_case, write_study
+from calibrate_helpers import launcher_of, plan_of, refusals, run_study, task_of, tasks_of, write_case, write_study
+from fake_slurm import FakeSlurm
 
-from precice_lb.campaign import Task, read_study, run_campaign
 from precice_lb.campaign.launchers import slurm as slurm_launchers
 from precice_lb.campaign.launchers.slurm import allocated_cores, resource_options
 from precice_lb.exceptions import CalibrationError
@@ -18,13 +18,8 @@ from precice_lb.exceptions import CalibrationError
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Programs of Slurm's names, to see tokens and scripts where there is no Slurm."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    for name in ("srun", "sbatch", "squeue", "scancel"):
-        answer(place, name, "exit 1")
-    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    return place
+    return FakeSlurm(tmp_path / "slurm", monkeypatch).root / "bin"
 
 
 def answer(place: Path, program: str, text: str) -> None:
@@ -33,77 +28,32 @@ def answer(place: Path, program: str, text: str) -> None:
     (place / program).chmod(0o755)
 
 
-def steps(*tasks: Task, **keys: object) -> list[str]:
-    """The lines of steps in an allocation, without what all have."""
-    launcher = launcher_of("srun", **keys)
+def steps(split: str, **keys: object) -> list[str]:
+    """The lines of steps in an allocation, behind the program."""
+    launcher, tasks = launcher_of("srun", **keys), tasks_of(split)
     plan = plan_of(Path(), *tasks)
     launcher.check(tasks)
-    lines = [" ".join(launcher.command(plan, task)[1:]) for task in tasks]
-    assert all(line.endswith(" solve in put") for line in lines)
-    return [line.removesuffix(" solve in put").replace(f" {LAST}", "") for line in lines]
+    return [" ".join(launcher.command(plan, task)[1:]) for task in tasks]
 
 
-LAST = "--cpus-per-task=1 --threads-per-core=1 --mem=0 --exact --kill-on-bad-exit=1 --export=ALL --immediate=300"
-
-
-def own_nodes(**ranks: int) -> list[Task]:
-    return [task_of(name, count, ranks_per_node=4) for name, count in ranks.items()]
-
-
-@pytest.mark.parametrize(
-    ("tasks", "keys", "expected"),
-    [
-        (
-            [task_of("A", 3), task_of("B", 2)],
-            {},
-            ["--job-name=token --nodes=1-3 --ntasks=3 --cpu-bind=cores",
-             "--job-name=token --nodes=1-2 --ntasks=2 --cpu-bind=cores"],
-        ),
-        (
-            own_nodes(A=6, B=3, C=8),
-            {"pin": False},
-            ["--job-name=token --nodes=2 --relative=0 --ntasks=6 --distribution=plane=4",
-             "--job-name=token --nodes=1 --relative=2 --ntasks=3",
-             "--job-name=token --nodes=2 --relative=3 --ntasks=8 --distribution=plane=4"],
-        ),
-        (
-            [task_of("A", 3)],
-            {"pin": False, "mpi": "pmi2", "arguments": ("-l",)},
-            ["--job-name=token --nodes=1-3 --ntasks=3 --mpi=pmi2 -l"],
-        ),
-        # Whole names: what an argument stands for is left out, and what Slurm takes only one of.
-        (
-            [task_of("A", 3)],
-            {"arguments": ("--mem-per-cpu", "2G", "--hint=nomultithread", "-I9")},
-            ["--job-name=token --nodes=1-3 --ntasks=3 --cpus-per-task=1 --exact --kill-on-bad-exit=1 --export=ALL "
-             "--mem-per-cpu 2G --hint=nomultithread -I9"],
-        ),
-        (
-            [task_of("A", 2, options=("--gpus-per-task=1",)), task_of("B", 1, threads=8)],
-            {"pin": False},
-            ["--job-name=token --nodes=1-2 --distribution=block:*:*,Pack --ntasks=2 --gpus-per-task=1",
-             "--job-name=token --nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 "
-             + LAST.replace("task=1", "task=8")],
-        ),
-    ],
-)  # fmt: skip
-def test_the_steps_of_an_allocation(
-    slurm: Path, tasks: list[Task], keys: dict[str, object], expected: list[str]
-) -> None:
-    assert steps(*tasks, **keys) == expected
+@pytest.mark.parametrize("block", refusals("slurm-steps.txt"))
+def test_the_steps_of_an_allocation(slurm: Path, block: str) -> None:
+    """A split, keys of the launcher, and the line of each step."""
+    split, keys, *expected = block.split("\n")
+    assert steps(split, **json.loads(keys)) == expected
 
 
 def test_a_run_that_does_not_fit_into_the_allocation(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
-    steps(task_of("A", 8), task_of("B", 4))
-    for tasks, expected in (
-        ([task_of("A", 9), task_of("B", 4)], "at most 12 cores for all ranks and their threads, found 13"),
-        (own_nodes(A=8, B=4), "3 nodes are needed.*the allocation has 2"),
-        ([task_of("A", options=("--mem=1G",)), task_of("B")], "expected options for GPUs alone in an allocation"),
+    steps("A=8 B=4")
+    for split, expected in (
+        ("A=9 B=4", "at most 12 cores for all ranks and their threads, found 13"),
+        ("A=8/4 B=4/4", "3 nodes are needed.*the allocation has 2"),
+        ("A=1--mem=1G B=1", "expected options for GPUs alone in an allocation"),
     ):
         with pytest.raises(CalibrationError, match=expected):
-            steps(*tasks)
+            steps(split)
     monkeypatch.setenv("SLURM_HET_SIZE", "2")
     with pytest.raises(CalibrationError, match=r"this process is in a heterogeneous one: .*use the launcher slurm"):
         launcher_of("srun")
@@ -138,31 +88,27 @@ def test_cores_of_an_allocation(cpus: str, hint: str, cores: list[int], monkeypa
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-def job(directory: Path, tasks: list[Task], **keys: object) -> list[str]:
+def job(directory: Path, split: str, **keys: object) -> list[str]:
     """The ``#SBATCH`` lines of a run behind the name, output and requeueing."""
-    script = launcher_of("slurm", **keys).job_script(plan_of(directory, *tasks))
+    script = launcher_of("slurm", **keys).job_script(plan_of(directory, *tasks_of(split)))
     return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")][3:]
 
 
 @pytest.mark.parametrize(
-    ("tasks", "size"),
+    ("split", "size"),
     [
-        ([(24, 1), (1, 1)], "--ntasks=25 --cpus-per-task=1"),
+        ("A=24 B=1", "--ntasks=25 --cpus-per-task=1"),
         # In blocks, each of which lies on one node, also where that takes some cores more.
-        ([(24, 1), (1, 8)], "--ntasks=4 --cpus-per-task=8"),
-        ([(3, 1), (1, 2)], "--ntasks=3 --cpus-per-task=2"),
-        ([(5, 3), (1, 4)], "--ntasks=6 --cpus-per-task=4"),
-        ([(6, 2), (5, 2)], "--ntasks=11 --cpus-per-task=2"),
-        ([(24, 1, 12), (2, 8, 12)], "--nodes=3 --ntasks-per-node=2 --cpus-per-task=8"),
-        ([(9, 1, 9), (2, 2, 1)], "--nodes=3 --ntasks-per-node=9 --cpus-per-task=1"),
+        ("A=24 B=1x8", "--ntasks=4 --cpus-per-task=8"),
+        ("A=3 B=1x2", "--ntasks=3 --cpus-per-task=2"),
+        ("A=5x3 B=1x4", "--ntasks=6 --cpus-per-task=4"),
+        ("A=6x2 B=5x2", "--ntasks=11 --cpus-per-task=2"),
+        ("A=24/12 B=2x8/12", "--nodes=3 --ntasks-per-node=2 --cpus-per-task=8"),
+        ("A=9/9 B=2x2/1", "--nodes=3 --ntasks-per-node=9 --cpus-per-task=1"),
     ],
 )
-def test_a_job_is_asked_for_the_cores_of_its_ranks(tasks: list[tuple[int, ...]], size: str) -> None:
-    made = [
-        task_of("AB"[number], ranks, threads=threads, ranks_per_node=per_node[0] if per_node else None)
-        for number, (ranks, threads, *per_node) in enumerate(tasks)
-    ]
-    assert resource_options(made, ()) == [size.split()]
+def test_a_job_is_asked_for_the_cores_of_its_ranks(split: str, size: str) -> None:
+    assert resource_options(tasks_of(split), ()) == [size.split()]
 
 
 @pytest.mark.parametrize(
@@ -172,30 +118,28 @@ def test_a_job_is_asked_for_the_cores_of_its_ranks(tasks: list[tuple[int, ...]],
 def test_the_user_s_options_of_a_job_come_first(tmp_path: Path, slurm: Path, own: str) -> None:
     threads = [] if "hint" in own else ["--threads-per-core=1"]
     last = ["--ntasks=96", "--cpus-per-task=1", *threads]
-    assert job(tmp_path, [task_of("A", 80), task_of("B", 16)], options=(own,)) == ["--time=2", own, *last]
+    assert job(tmp_path, "A=80 B=16", options=(own,)) == ["--time=2", own, *last]
     # As options of a participant, in place of the study's.
-    both = job(tmp_path, [task_of("A", 80), task_of("B", 96, options=(own,))], options=("--mem=1G",))
+    both = job(tmp_path, f"A=80 B=96{own}", options=("--mem=1G",))
     assert both[6:] == ["--time=2", *([] if "mem" in own else ["--mem=1G"]), own, *last]
 
 
 @pytest.mark.parametrize(
-    ("own", "per_node", "refused"),
+    ("own", "refused"),
     [
-        ("-n 95", None, "--ntasks=95"),
-        ("--cpus-per-task=2", None, "--cpus-per-task=2"),
-        ("--nodes=1 --exclusive", 48, "--nodes=1"),
-        ("--ntasks-per-core=2", None, "--ntasks-per-core=2"),
-        ("--threads-per-core=2", None, "--threads-per-core=2"),
-        ("--hint=multithread", None, "--hint=multithread"),
-        ("-O", None, "--overcommit"),
+        ("-n 95", "--ntasks=95"),
+        ("--cpus-per-task=2", "--cpus-per-task=2"),
+        ("--nodes=1 --exclusive", "--nodes=1"),
+        ("--ntasks-per-core=2", "--ntasks-per-core=2"),
+        ("--threads-per-core=2", "--threads-per-core=2"),
+        ("--hint=multithread", "--hint=multithread"),
+        ("-O", "--overcommit"),
     ],
 )
-def test_options_that_say_the_size_of_a_job_are_refused(
-    slurm: Path, own: str, per_node: int | None, refused: str
-) -> None:
+def test_options_that_say_the_size_of_a_job_are_refused(slurm: Path, own: str, refused: str) -> None:
     launcher = launcher_of("slurm", options=tuple(re.split(" (?=-)", own)))
     with pytest.raises(CalibrationError) as caught:
-        launcher.check([task_of("A", 80, ranks_per_node=per_node), task_of("B", 16, ranks_per_node=per_node)])
+        launcher.check(tasks_of("A=80/48 B=16/48" if "exclusive" in own else "A=80 B=16"))
     assert str(caught.value) == f"options of the job: found {refused}, which follows from the split: leave it out"
 
 
@@ -241,5 +185,5 @@ def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: P
     splits = "splits = [{Left=2, Right=1}, {Left=1, Right=2}, {Left=1, Right=1}]"
     path = write_study(tmp_path, runs=splits, launcher='name = "slurm"', case='network = "lo"')
     with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*Invalid account"):
-        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+        run_study(path)
     assert (tmp_path / "asked").read_text() == "\n\n"

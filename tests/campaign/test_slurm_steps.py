@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from itertools import combinations
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case
+from calibrate_helpers import changed, write_case
+from slurm_helpers import submit
 
 from precice_lb.cli import main
 
 pytestmark = pytest.mark.slurm
 
 FULL = pytest.mark.slow("many jobs of a real Slurm")
+WRITTEN = ["--set", "launcher.name=slurm", "--write", "launch"]
 
 # Says where it is, and waits for all ranks of both participants: steps that wait for each other's end never get there.
 MEETS = """\
@@ -34,8 +35,7 @@ exit 3
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     case = write_case(tmp_path)
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    changed(case / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="lo" '))
     (case / "meets.sh").write_text(MEETS)
     monkeypatch.chdir(case)
     return case
@@ -45,16 +45,6 @@ def commands(left: int, right: int) -> list[str]:
     """The split's option, and the command of each participant behind it."""
     meets = ["sh", "meets.sh"]
     return ["--", *meets, "Left", str(left + right), ":", *meets, "Right", str(left + right)]
-
-
-def submitted(case: Path, script: Path) -> str:
-    done = subprocess.run(
-        ["sbatch", "--wait", "--time=2", str(script)],
-        cwd=case, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    logs = "\n".join(path.read_text() for path in sorted(case.glob("*.log")))
-    assert done.returncode == 0, f"{done.stderr}{logs}"
-    return logs
 
 
 def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
@@ -90,17 +80,18 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
     ],
 )
 def test_a_job_starts_its_participants_together(cluster: str, case: Path, options: str, left: int, right: int) -> None:
-    assert main(["launch", "--split", f"Left={left},Right={right}", "--set", options, *commands(left, right)]) == 0
-    submitted(case, case / "launch" / "job.sbatch")
+    asked = ["--set", options, "--write", "launch"]
+    assert main(["launch", "--split", f"Left={left},Right={right}", *asked, *commands(left, right)]) == 0
+    submit(case / "launch" / "job.sbatch", case)
     check_cores(cluster, case, left, right)
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_rank_with_threads_finds_room_beside_many_without(case: Path) -> None:
-    assert main(["launch", "--split", "Left=3,Right=1x3", "--set", "launcher.name=slurm", *commands(3, 1)]) == 0
+    assert main(["launch", "--split", "Left=3,Right=1x3", *WRITTEN, *commands(3, 1)]) == 0
     for _ in range(3):
         # The step that comes first is another one each time.
-        submitted(case, case / "launch" / "job.sbatch")
+        submit(case / "launch" / "job.sbatch", case)
         for path in case.glob("meets.sh.here.*"):
             path.unlink()
 
@@ -113,7 +104,7 @@ def test_steps_of_an_allocation_start_together(cluster: str, case: Path, options
         f"#!/bin/bash\n#SBATCH --output={case.parent}/job.log\n#SBATCH {options}\n"
         f"{sys.executable} -m precice_lb launch --split Left=5,Right=3 {' '.join(commands(5, 3))}\n"
     )
-    submitted(case, script)
+    submit(script, case)
     check_cores(cluster, case, 5, 3)
 
 
@@ -132,7 +123,7 @@ def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case:
         '  [ -z "$steps" ] && break || sleep 0.1\ndone\n'
         'echo "exit code $code; steps: $steps"\nkill %1\n'
     )
-    submitted(case, script)
+    submit(script, case)
     said = log.read_text()
     # Either of them may come first.
     waits = (

@@ -8,21 +8,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
-from calibrate_helpers import changed, write_case, write_study
-from record_helpers import environment
+from calibrate_helpers import changed, edited, refusals, write_case, write_study
+from record_helpers import environment, finish, start
 from report_helpers import refused
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.case import accepted_ranks, parse_configuration, read_configuration
 from precice_lb.cli import main
-from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.ingest.csv import read_csv
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.recommend import recommend_split
 from precice_lb.schedule import Schedule
@@ -31,91 +29,30 @@ from precice_lb.split import Constraints, optimize_split
 DATA = Path(__file__).parents[1] / "data"
 TWO_LEVEL, TABLE = DATA / "configurations" / "two-level.xml", DATA / "two_level.csv"
 TEXT = TWO_LEVEL.read_text()
-PLAIN = TEXT.replace(' use-two-level-initialization="true"', "")
-READ, WRITE = re.findall(r"<mapping.*?/>", PLAIN)
-SCALED = '"scaled-consistent-surface"'
-IN_SPACE = PLAIN.replace('dimensions="2"', 'dimensions="3"').replace(
-    "<precice-configuration>", '<precice-configuration experimental="true">'
-)
-MULTISCALE = READ.replace("nearest-neighbor", "{}-geometric-multiscale").replace(
-    "/>", ' multiscale-type="spread" multiscale-axis="x" multiscale-radius="1"{}/>'
-)
-AXIAL = ' multiscale-dimension="1d-3d" multiscale-cross-section-profile="uniform"'
-# A third participant, which has nothing to do with what bounds the others.
-THIRD = PLAIN.replace(
-    "  <m2n",
-    '  <participant name="Probe"><receive-mesh name="MA" from="Flow" api-access="true"/>'
-    '<read-data name="D1" mesh="MA"/></participant>\n  <m2n:sockets acceptor="Flow" connector="Probe"/>\n  <m2n',
-).replace(
-    "</precice-configuration>",
-    '<coupling-scheme:parallel-explicit><participants first="Flow" second="Probe"/><max-time value="3"/>'
-    '<time-window-size value="1"/><exchange data="D1" mesh="MA" from="Flow" to="Probe"/>'
-    "</coupling-scheme:parallel-explicit>\n</precice-configuration>",
-)
-TWO_OF_THREE = THIRD.replace('connector="Shell"', 'connector="Shell" use-two-level-initialization="1"')
 
-# Text, and fewest and most ranks of those that are bound, with words of the reason.
-RULES: dict[str, tuple[str, Mapping[str, tuple[int, int | None]], str]] = {
-    "two-level": (TEXT, {"Flow": (2, None), "Shell": (2, None)}, "two-level initialisation of Flow and Shell"),
-    "two-level of others": (
-        TWO_OF_THREE, {"Flow": (2, None), "Shell": (2, None), "Probe": (2, None)}, "two-level initialisation of Flow",
-    ),
-    "consistent write": (
-        PLAIN.replace("conservative", "consistent"), {"Shell": (1, 1)}, "consistent write mapping",
-    ),
-    "conservative read": (
-        PLAIN.replace('to="MB" constraint="consistent"', 'to="MB" constraint="conservative"'), {"Shell": (1, 1)},
-        "conservative read mapping",
-    ),
-    "scaled": (
-        PLAIN.replace('to="MB" constraint="consistent"', f'to="MB" constraint={SCALED}'), {"Shell": (1, 1)},
-        "scaled-consistent-surface read mapping",
-    ),
-    "vtk": (PLAIN.replace("export:csv", "export:vtk", 1), {"Flow": (1, 1)}, "export:vtk"),
-    "axial": (
-        IN_SPACE.replace("data:scalar", "data:vector").replace(READ, MULTISCALE.format("axial", AXIAL)),
-        {"Flow": (1, 1), "Shell": (1, 1)}, "mapping:axial-geometric-multiscale",
-    ),
-    "radial": (
-        IN_SPACE.replace(READ, MULTISCALE.format("radial", "")), {"Flow": (1, 1), "Shell": (1, 1)},
-        "mapping:radial-geometric-multiscale",
-    ),
-}  # fmt: skip
+
+def _rule(block: str) -> tuple[str, dict[str, tuple[str, int, str]]]:
+    """Read a text, and of each that is bound whether at least or at most, its ranks and what is said one beyond."""
+    lines = block.split("\n")[1:]
+    bounds = [match for match in (re.fullmatch(r"(\w+) ([<>])= (\d): (.*)", line) for line in lines) if match]
+    text = edited(TEXT, lines[: len(lines) - len(bounds)])
+    return text, {match[1]: (match[2], int(match[3]), match[4]) for match in bounds}
+
+
+RULES = {block.split("\n")[0][2:]: _rule(block) for block in refusals("ranks-accepted.txt")}
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_names_who_is_bound_and_the_line(rule: str) -> None:
-    text, bounds, why = RULES[rule]
+    text, bounds = RULES[rule]
     found = accepted_ranks(parse_configuration(text))
     assert set(found) == set(bounds)
-    for name, (least, most) in bounds.items():
+    for name, (side, ranks, beyond) in bounds.items():
         accepted = found[name]
-        assert accepted.least.ranks == least
-        assert (accepted.most.ranks == most) if most else accepted.most.ranks > 10**9
-        bound = accepted.most if most else accepted.least
-        assert bound.why.startswith(why)
-        (line,) = re.findall(r", precice-config.xml:(\d+)$", bound.why)
-        assert any(word in text.splitlines()[int(line) - 1] for word in ("two-level", "mapping:", "export:vtk"))
-        assert bound.remedy
-        beyond = bound.ranks + 1 if most else bound.ranks - 1
-        assert accepted.problem(name, bound.ranks) == ""
-        assert f"of {name}, found {beyond}, with which preCICE refuses to start ({bound.why})" in accepted.problem(
-            name, beyond
-        )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        PLAIN,
-        THIRD,
-        *(TEXT.replace('initialization="true"', f'initialization="{word}"') for word in ("false", "0", "no")),
-        PLAIN.replace("export:csv", "export:vtu"),
-        PLAIN.replace("</precice-configuration>", "<!-- <export:vtk/> --></precice-configuration>"),
-    ],
-)
-def test_what_preCICE_starts_with_any_ranks_has_no_bounds(text: str) -> None:
-    assert accepted_ranks(parse_configuration(text)) == {}
+        assert (accepted.least.ranks if side == ">" else accepted.most.ranks) == ranks
+        assert side == "<" or accepted.most.ranks > 10**9
+        assert accepted.problem(name, ranks) == ""
+        assert accepted.problem(name, ranks + (1 if side == "<" else -1)) == beyond
 
 
 # --- who keeps to them -----------------------------------------------------------------------------------------------
@@ -154,21 +91,24 @@ def test_what_is_asked_for_beyond_a_bound_is_refused(
     assert len(err.strip().splitlines()) == 1
 
 
-def test_bounds_hold_in_python_where_a_configuration_is_given(tmp_path: Path) -> None:
+@pytest.fixture
+def serial(tmp_path: Path) -> Path:
+    """A configuration whose Shell starts on one rank only."""
+    (tmp_path / "serial.xml").write_text(RULES["consistent write"][0])
+    return tmp_path / "serial.xml"
+
+
+def test_bounds_hold_in_python_where_a_configuration_is_given(serial: Path) -> None:
     times = {"Flow": lambda ranks: 8.0 / ranks, "Shell": lambda ranks: 0.4 / ranks}
     for coupling in (TWO_LEVEL, str(TWO_LEVEL), Schedule.from_config(TWO_LEVEL)):
         assert optimize_split(times, 5, coupling=coupling).split == {"Flow": 3, "Shell": 2}
     assert optimize_split(times, 5).split == {"Flow": 4, "Shell": 1}
-    serial = tmp_path / "serial.xml"
-    serial.write_text(RULES["consistent write"][0])
     assert optimize_split({"Flow": times["Shell"], "Shell": times["Flow"]}, 5, coupling=serial).split["Shell"] == 1
     design = CalibrationDesign(["Flow", "Shell"], 8, coupling=serial)
     assert design.ask() == {"Flow": 7, "Shell": 1}
 
 
-def test_bounds_are_of_ranks_where_a_split_counts_cores(tmp_path: Path) -> None:
-    serial = tmp_path / "serial.xml"
-    serial.write_text(RULES["consistent write"][0])
+def test_bounds_are_of_ranks_where_a_split_counts_cores(serial: Path) -> None:
     times = {"Flow": lambda cores: 1.0 / cores, "Shell": lambda cores: 8.0 / cores}
 
     def split(config: Path, layouts: Layouts) -> int:
@@ -186,12 +126,7 @@ def test_bounds_are_of_ranks_where_a_split_counts_cores(tmp_path: Path) -> None:
 
 
 def test_recorded_runs_bring_the_bounds_of_their_configuration() -> None:
-    rows = [line.split(",") for line in TABLE.read_text().splitlines()[1:]]
-    samples = {
-        name: np.array([[float(value) for value in values] for who, *values in rows if who == name])
-        for name in ("Flow", "Shell")
-    }
-    recorded = Measurements({name: Samples(*each.T) for name, each in samples.items()}, TEXT)
+    recorded = dataclasses.replace(read_csv(TABLE), configuration=TEXT)
     assert recommend_split(recorded, 5).split["Shell"] == 2
     unreadable = dataclasses.replace(recorded, configuration="<nothing/>")
     assert recommend_split(unreadable, 5).split["Shell"] == 1
@@ -219,20 +154,17 @@ def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
         assert read_study(_study(tmp_path / str(number), *changes, left=left)).bounds["Left"] == bounds
 
 
-@pytest.mark.parametrize(
-    ("tables", "where"),
-    [
-        ({"runs": "splits = [{Left = 2, Right = 2}, {Left = 3, Right = 1}]"}, "runs.splits[2]: "),
-        ({"extra": "[chain]\nwindows = 2\nstart = {Left = 3, Right = 1}"}, "chain.start: "),
-    ],
-)
-def test_a_study_that_asks_for_more_is_refused(tables: dict[str, str], where: str, tmp_path: Path) -> None:
-    expected = (
-        rf"{re.escape(where)}expected at least 2 ranks of Right, found 1, with which preCICE refuses to start "
-        r"\(two-level.*precice-config.xml:\d+\); change the ranks, or switch use-two-level-initialization off"
-    )
-    with pytest.raises(StudyError, match=expected):
-        read_study(_two_levels(tmp_path, **tables))
+def test_a_study_that_asks_for_more_is_refused(tmp_path: Path) -> None:
+    for where, tables in (
+        (r"runs.splits\[2\]", {"runs": "splits = [{Left = 2, Right = 2}, {Left = 3, Right = 1}]"}),
+        (r"chain.start", {"extra": "[chain]\nwindows = 2\nstart = {Left = 3, Right = 1}"}),
+    ):
+        expected = (
+            rf"{where}: expected at least 2 ranks of Right, found 1, with which preCICE refuses to start "
+            r"\(two-level.*precice-config.xml:\d+\); change the ranks, or switch use-two-level-initialization off"
+        )
+        with pytest.raises(StudyError, match=expected):
+            read_study(_two_levels(tmp_path / where[:4], **tables))
 
 
 def test_a_split_that_preCICE_refuses_is_not_launched(
@@ -270,7 +202,6 @@ if rank == 0:
 # Couples what provides meshes, whose vertices are divided among the ranks, to the end.
 COUPLE = """
 import json, sys
-import numpy as np
 import precice
 from mpi4py import MPI
 
@@ -296,7 +227,7 @@ participant.finalize()
 """
 
 
-def refusals(mpiexec: str, configurations: list[Path], ranks: int, directory: Path) -> dict[tuple[Path, str], str]:
+def refused_by(mpiexec: str, configurations: list[Path], ranks: int, directory: Path) -> dict[tuple[Path, str], str]:
     """Ask libprecice with so many ranks about each participant of configurations: why it refuses, or nothing."""
     asked = [(path, name) for path in configurations for name in read_configuration(path).participants]
     answer = directory / f"refused-{ranks}.json"
@@ -311,38 +242,27 @@ def refusals(mpiexec: str, configurations: list[Path], ranks: int, directory: Pa
 
 @pytest.mark.precice
 @pytest.mark.mpi
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [rule for rule, (_, bounds) in RULES.items() if bounds])
 def test_libprecice_starts_a_split_at_the_bound_and_refuses_one_beyond(rule: str, mpiexec: str, tmp_path: Path) -> None:
-    text, bounds, _ = RULES[rule]
+    text, bounds = RULES[rule]
     path = tmp_path / "precice-config.xml"
     path.write_text(text)
     configuration = read_configuration(path)
     accepted = accepted_ranks(configuration)
     names = list(configuration.participants)
     # One more rank than bound of those that are not.
-    split = {name: bounds[name][1] or bounds[name][0] if name in bounds else 2 for name in names}
+    split = {name: bounds[name][1] if name in bounds else 2 for name in names}
     vertices = 1 if "axial" in rule else 3
-    started = []
+    commands = {}
     for name in names:
         participant = configuration.participants[name]
         accessed = [mesh.name for mesh in participant.receives if mesh.api_access]
         told = json.dumps([name, str(path), participant.provides, accessed, vertices])
-        command = [mpiexec, "-n", str(split[name]), sys.executable, "-c", COUPLE, told]
-        with (tmp_path / f"{name}.log").open("w") as log:
-            started.append(
-                subprocess.Popen(
-                    command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
-            )
-    try:
-        codes = [process.wait(timeout=120) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert codes == [0] * len(names), "".join((tmp_path / f"{name}.log").read_text() for name in names)
+        commands[name] = [mpiexec, "-n", str(split[name]), sys.executable, "-c", COUPLE, told]
+    results = finish(start(tmp_path, commands, dict.fromkeys(names, environment())))
+    assert [result.returncode for result in results.values()] == [0] * len(names), results
     for ranks in (1, 2):
-        for (_, name), why in refusals(mpiexec, [path], ranks, tmp_path).items():
+        for (_, name), why in refused_by(mpiexec, [path], ranks, tmp_path).items():
             assert bool(why) == (name in accepted and bool(accepted[name].problem(name, ranks))), (name, ranks, why)
 
 
@@ -353,7 +273,7 @@ def test_libprecice_refuses_ranks_of_its_tutorials_as_the_rules_say(mpiexec: str
         pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
     paths = sorted(Path(directory).rglob("precice-config*.xml"))
     accepted = {path: accepted_ranks(read_configuration(path)) for path in paths}
-    alone, beside = (refusals(mpiexec, paths, ranks, tmp_path) for ranks in (1, 2))
+    alone, beside = (refused_by(mpiexec, paths, ranks, tmp_path) for ranks in (1, 2))
     bound = set()
     for (path, name), why in beside.items():
         if alone[path, name]:

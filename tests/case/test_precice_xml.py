@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import CONFIGURATION as CALIBRATION_CONFIGURATION
+from calibrate_helpers import edited, refusals
 from hypothesis import given
 from hypothesis import strategies as st
+from precice_xml_helpers import configuration, scheme
 
 from precice_lb.case import parse_configuration, patch_configuration, read_configuration
 from precice_lb.case.config import ConvergenceMeasure, Data, Mesh, ReceivedMesh
@@ -61,34 +63,17 @@ def test_convergence_measures_are_named_as_in_the_log() -> None:
     assert [each.limit for each in measures] == [1e-5, 1e-5, 1e-5, 0.5]
 
 
-def test_elements_keep_tag_line_attributes_and_position() -> None:
-    c = parse_configuration(FULL)
-    mapping = next(e for e in c.root.children[6].children if e.tag.startswith("mapping:"))
-    assert mapping.tag == "mapping:rbf-pum-direct"
-    assert mapping.line == FULL[: FULL.index("<mapping:rbf")].count("\n") + 1
-    assert mapping.attributes["constraint"] == "consistent"
-    assert mapping.children[0].tag == "basis-function:compact-polynomial-c6"
-    begin, end = mapping.span
-    assert FULL[begin:end] == FULL[FULL.index("<mapping:rbf") : FULL.index("<basis-function") - 7]
-    assert FULL[begin : mapping.end].endswith("\n    </mapping:rbf-pum-direct>")
-    assert FULL[: mapping.children[0].end].endswith('support-radius="0.4" />')
-    assert FULL[: c.root.end] == FULL.rstrip()
-
-
 @pytest.mark.parametrize("controllers", ["", "A", "AB"])
 def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
-    members = "".join(
-        f'<participant name="{name}" control="{"Yes" if name in controllers else "no"}" />' for name in "ABC"
-    )
-    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="A" />' for a in "BC")
-    text = _three(
-        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1e-2" />'
-        f'<max-iterations value="1" />{exchanges}</coupling-scheme:multi>'
-    ).replace('<m2n:mpi acceptor="C" connector="B" />', '<m2n:mpi acceptor="C" connector="A" />')
+    text = configuration("ABC", [scheme("multi", "ABC", body='<max-iterations value="1" />')])
+    text = text.replace('<max-time value="10" />', '<max-time-windows value="1" />').replace(' control="yes"', "")
+    for name in "ABC":
+        control = "Yes" if name in controllers else "no"
+        text = text.replace(f'    <participant name="{name}" />', f'<participant name="{name}" control="{control}" />')
     if controllers == "A":
         (s,) = parse_configuration(text).coupling_schemes
         assert (s.kind, s.participants, s.controller, s.measures) == ("multi", ("A", "B", "C"), "A", ())
-        assert (s.is_implicit, s.is_serial, s.time_window_size) == (True, False, 0.01)
+        assert (s.is_implicit, s.is_serial, s.time_window_size) == (True, False, 0.1)
         # The least that is possible of each.
         assert (s.max_time, s.max_time_windows, s.max_iterations) == (None, 1, 1)
     else:
@@ -96,85 +81,28 @@ def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
             parse_configuration(text)
 
 
-def _three(schemes: str) -> str:
-    names = "ABC"
-    text = '<precice-configuration><data:scalar name="Force" />'
-    text += "".join(f'<mesh name="{n}-Mesh" dimensions="2"><use-data name="Force" /></mesh>' for n in names)
-    for n in names:
-        text += f'<participant name="{n}"><provide-mesh name="{n}-Mesh" />'
-        text += "".join(f'<receive-mesh name="{m}-Mesh" from="{m}" />' for m in names if m != n)
-        text += "</participant>"
-    text += '<m2n:sockets acceptor="A" connector="B" /><m2n:mpi acceptor="C" connector="B" />'
-    return text + schemes + "</precice-configuration>"
+@pytest.mark.parametrize("block", refusals("configurations-refused.txt"))
+def test_contradictions_are_refused_in_one_line_with_the_place(block: str) -> None:
+    *changes, expected = block.split("\n")
+    with pytest.raises(ConfigurationError) as caught:
+        parse_configuration(edited(FULL, changes), "precice-config.xml")
+    assert str(caught.value) == expected
 
 
-REFUSED = [
-    # what is replaced, by what, and what the message must say
-    ("</participant>\n  <m2n", "</participants>\n  <m2n", r":27: expected well-formed XML, found mismatched tag"),
-    ("<export:vtu", "<exprot:vtu", "a tag that preCICE knows inside <participant>"),
-    ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
-    ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
-    ('from="Outer" safety', 'from="Inner" safety', 'participant that provides mesh "Outer-Mesh"'),
-    ('connector="Outer"', 'connector="Nobody"', "known are Inner, Outer"),
-    (
-        '<max-time value="1" />',
-        "",
-        "<max-time> or <max-time-windows> in <coupling-scheme:serial-implicit>, found neither",
-    ),
-    ('<time-window-size method="first-participant" />', "", "expected <time-window-size>"),
-    ('<max-iterations value="40" />', '<max-iterations value="0" />', "at least 1"),
-    ('data="Force" mesh="Inner-Mesh" from', 'data="Force" mesh="Outer-Mesh" from', 'found "Force"; known are Pressure'),
-    ('acceptor="Inner" ', "", 'an attribute "acceptor"'),
-    ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
-    ("serial-implicit", "serial-implicid", r'did you mean "coupling-scheme:serial-implicit"\?'),
-    ("serial-implicit", "parallel-implicit", r":32: .*in <time-window-size>, found \"method\"; remove"),
-    (
-        '<max-time value="1" />',
-        '<max-time value="1" />\n<max-time value="2" />',
-        ":32: expected one <max-time> there .*second; remove",
-    ),
-    ('safety-factor="1/4"', 'safety-factor="-1"', r'at least 0 as "safety-factor" in <receive-mesh>, found "-1"'),
-    (
-        'safety-factor="1/4"',
-        'saftey-factor="1/4"',
-        r'"saftey-factor"; remove or rename it: did you mean "safety-factor"',
-    ),
-    (
-        "<acceleration:IQN-ILS>",
-        "<acceleration:constant><relaxation value='1'/></acceleration:constant><acceleration:IQN-ILS>",
-        "one <acceleration:…> .* found a second; remove",
-    ),
-    ('<max-time value="1" />', '<max-time value="inf" />', r'a number as "value" in <max-time>, found "inf"'),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "message"), REFUSED)
-def test_contradictions_are_refused_in_one_line_with_the_place(old: str, new: str, message: str) -> None:
-    assert old in FULL
-    with pytest.raises(ConfigurationError, match=message) as caught:
-        parse_configuration(FULL.replace(old, new), "case/precice-config.xml")
-    assert re.match(r"case/precice-config\.xml:\d+: expected ", str(caught.value))
-    assert "\n" not in str(caught.value)
-
-
-def test_old_and_foreign_files_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="preCICE 2"):
-        parse_configuration('<precice-configuration><solver-interface dimensions="2" /></precice-configuration>')
-    with pytest.raises(ConfigurationError, match="<precice-configuration>"):
-        parse_configuration("<html></html>")
-    with pytest.raises(ConfigurationError, match="expected <mesh> in <precice-configuration>, found none; add it"):
-        parse_configuration("<precice-configuration></precice-configuration>")
-    with pytest.raises(ConfigurationError, match="well-formed"):
-        parse_configuration("")
-
-
-def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+def test_old_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
     with pytest.raises(ConfigurationError, match=r"precice-config\.xml: .*No such file"):
-        read_configuration(tmp_path / "precice-config.xml")
-    binary = tmp_path / "binary.xml"
-    binary.write_bytes(b"\xff\xff\xff\x00")
-    with pytest.raises(ConfigurationError, match="utf-8"):
-        read_configuration(binary)
+        read_configuration(path)
+    for content, expected in (
+        (b'<precice-configuration><solver-interface dimensions="2" /></precice-configuration>', "preCICE 2"),
+        (b"<html></html>", "<precice-configuration>"),
+        (b"<precice-configuration></precice-configuration>", "<mesh> in <precice-configuration>, found none; add it"),
+        (b"", "well-formed"),
+        (b"\xff\xff\xff\x00", "utf-8"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ConfigurationError, match=expected):
+            read_configuration(path)
 
 
 ENCODINGS = {
@@ -193,23 +121,15 @@ def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path
     path, copy = tmp_path / "precice-config.xml", tmp_path / "copy.xml"
     text = FULL.replace("UTF-8", declared).replace("Outer", "Außen")
     path.write_bytes(text.encode(codec))
-    configuration = read_configuration(path)
-    assert list(configuration.participants) == ["Inner", "Außen"]
+    read = read_configuration(path)
+    assert list(read.participants) == ["Inner", "Außen"]
     patch_configuration(path, copy, exchange_directory="there")
     assert [m2n.exchange_directory for m2n in read_configuration(copy).m2ns] == ["there"]
     patch_configuration(path, copy)
     assert copy.read_bytes() == path.read_bytes()
-    assert text_of(path.read_bytes()) == configuration.text
+    assert text_of(path.read_bytes()) == read.text
     # What runs store of it is the same case.
-    assert case_fingerprint(configuration.text) == case_fingerprint(text)
-
-
-def test_entities_of_its_own_are_refused() -> None:
-    declared = FULL.replace("<precice-conf", '<!DOCTYPE x [<!ENTITY name "Force">]>\n<precice-conf', 1)
-    with pytest.raises(ConfigurationError, match=r":3: expected no entities but .* of &name;; write its"):
-        parse_configuration(declared.replace('name="Force"', 'name="&name;"', 1))
-    with pytest.raises(ConfigurationError, match="undefined entity"):
-        parse_configuration(FULL.replace('name="Force"', 'name="&name;"', 1))
+    assert case_fingerprint(read.text) == case_fingerprint(text)
 
 
 @pytest.mark.parametrize(
@@ -245,14 +165,9 @@ def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
 
 
 def test_who_talks_has_an_m2n() -> None:
-    scheme = (
-        '<coupling-scheme:serial-explicit><participants first="A" second="C" /><max-time value="1" />'
-        '<time-window-size value="1" /><exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
-        "</coupling-scheme:serial-explicit>"
-    )
     message = "expected an <m2n:…> between A and C in <coupling-scheme:serial-explicit>, found none; add it"
     with pytest.raises(ConfigurationError, match=message):
-        parse_configuration(_three(scheme))
+        parse_configuration(configuration("ABC", [scheme("serial-explicit", "AC")], ["AB", "CB"]))
 
 
 def test_patch_changes_nothing_else(tmp_path: Path) -> None:
@@ -297,26 +212,14 @@ def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> 
     ).replace('network="eth0"', 'network="ib0"')
 
 
-def _two_sizes(first: str, second: str) -> str:
-    schemes = ""
-    for pair, size in (("AB", first), ("BC", second)):
-        schemes += (
-            f'<coupling-scheme:parallel-explicit><participants first="{pair[0]}" second="{pair[1]}" />'
-            f'<max-time value="10" /><time-window-size value="{size}" />'
-            f'<exchange data="Force" mesh="{pair[0]}-Mesh" from="{pair[0]}" to="{pair[1]}" />'
-            "</coupling-scheme:parallel-explicit>"
-        )
-    return _three(schemes)
-
-
 def test_patch_lets_windows_of_different_size_end_together(tmp_path: Path) -> None:
     path, target = tmp_path / "a.xml", tmp_path / "b.xml"
-    path.write_text(_two_sizes("0.1", "0.3"))
-    patch_configuration(path, target, max_time_windows=4)
-    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [12, 4]
-    path.write_text(_two_sizes("0.2", "0.3"))
-    patch_configuration(path, target, max_time_windows=4)
-    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [6, 4]
+    for size, counts in (("0.1", [12, 4]), ("0.2", [6, 4])):
+        bodies = {pair: f'<time-window-size value="{each}" />' for pair, each in (("AB", size), ("BC", "0.3"))}
+        schemes = [scheme("parallel-explicit", pair, [(pair[0], pair[1])], body) for pair, body in bodies.items()]
+        path.write_text(configuration("ABC", schemes))
+        patch_configuration(path, target, max_time_windows=4)
+        assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == counts
     with pytest.raises(ConfigurationError, match="time windows that fit 3 times"):
         patch_configuration(path, target, max_time_windows=3)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from calibrate_helpers import COUPLED as SOLVER
-from calibrate_helpers import recording, write_case, write_study
+from calibrate_helpers import finished_runs, recording, write_case, write_study
 from clock_helpers import study_environment
 
+from precice_lb.campaign.state import RunRecord
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide
@@ -48,6 +51,24 @@ script = "job.sh.in"
 submit = "{submit}"
 """
     return write_chain(directory, launcher=launcher, case='network = "lo"', **more)
+
+
+def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Call the subcommand as a shell does."""
+    tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), *more]
+    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
+
+
+def assert_whole(directory: Path, each: int = 4) -> list[RunRecord]:
+    """Twelve windows were done once, in order, so many in a segment; return the runs that did so."""
+    finished = finished_runs(directory)
+    notes = [run.segment for run in finished if run.segment is not None]
+    expected = [(at + 1, at * each, each) for at in range(12 // each)]
+    assert [(note.number, note.start_window, note.windows) for note in notes] == expected
+    written = page(directory)
+    assert [segment["run"] for segment in written["segments"]] == [run.name for run in finished]
+    assert (written["windows_done"], written["next"], written["problem"]) == (12, None, None)
+    return finished
 
 
 def assert_state(run: Path, windows: int) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import changed, quiet, runs_of
+from _pytest.mark import ParameterSet
+from calibrate_helpers import changed, quiet, refusals, runs_of
 from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_chain
 
 from precice_lb.campaign import Event, read_study
@@ -29,50 +30,18 @@ def outcomes(directory: Path) -> list[tuple[int, str]]:
     return [(run.segment.number, run.outcome) for run in runs_of(directory) if run.segment is not None]
 
 
-@pytest.mark.parametrize(
-    ("place", "old", "new", "repaired", "problem"),
-    [
-        (
-            "study.toml",
-            'right = ""',
-            "prepare = [\"python -c 'exit({segment} == 2)'\"]",
-            "prepare = []",
-            r"prepare for 3 ranks, .*: Right ended with exit code 1: it said nothing",
-        ),
-        pytest.param(
-            "study.toml",
-            'right = ""',
-            "collect = [\"python -c 'exit({segment} == 2)'\"]",
-            "collect = []",
-            r"collect, .*: Right ended with exit code 1: it said nothing",
-            marks=SLOW,
-        ),
-        (
-            "case/solver.py",
-            "participant.finalize()\n",
-            "participant.finalize()\nif lived == 8: raise SystemExit('ERROR: no convergence')\n",
-            "participant.finalize()\n",
-            r"Left.* ended with exit code 1.*ERROR: no convergence",
-        ),
-        pytest.param(
-            "case/solver.py",
-            "comm.gather(u)\n",
-            "comm.gather(u)\nif lived == 8: sys.exit()\n",
-            "comm.gather(u)\n",
-            r"expected the segment to write some of what chain\.carry names, found nothing changed",
-            marks=SLOW,
-        ),
-        pytest.param(
-            "case/precice-config.xml",
-            '<max-time-windows value="1000" />',
-            '<max-time-windows value="1000" /><max-time value="3" />',
-            '<max-time-windows value="1000" />',
-            r"Left was to run 4 time windows, but recorded 3",
-            marks=SLOW,
-        ),
-    ],
-    ids=["prepare", "collect", "solver", "unchanged", "windows"],
-)
+def failures() -> list[ParameterSet]:
+    """What is changed where, and repaired; what is said of it. All but two take long."""
+    blocks = [block.split("\n") for block in refusals("chain-failures.txt")]
+    made = []
+    for about, change, problem in blocks:
+        name, _, why = about[2:].partition(", ")
+        place, edit = change.replace(r"\n", "\n").split(": ", 1)
+        made.append(pytest.param(place, *edit.split(" -> "), problem, marks=[SLOW] if why else [], id=name))
+    return made
+
+
+@pytest.mark.parametrize(("place", "old", "new", "repaired", "problem"), failures())
 def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain_goes_on(
     tmp_path: Path, place: str, old: str, new: str, repaired: str, problem: str
 ) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import finished_runs, runs_of
-from segment_helpers import SUBMIT, assert_state, page, write_chain, write_template
+from calibrate_helpers import runs_of
+from segment_helpers import SUBMIT, assert_state, assert_whole, following, page, write_chain, write_template
 
 from precice_lb.campaign.state import campaign_lock
 from precice_lb.cli import main
@@ -20,22 +19,9 @@ from precice_lb.exceptions import CalibrationError
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 
-def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Call the subcommand as a shell does."""
-    tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), *more]
-    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
-
-
-def assert_whole(directory: Path, each: int = 4) -> None:
-    """All windows were done once, so many in a segment, and the state is that of one run."""
-    finished = finished_runs(directory)
-    notes = [run.segment for run in finished if run.segment is not None]
-    expected = [(at + 1, at * each, each) for at in range(12 // each)]
-    assert [(note.number, note.start_window, note.windows) for note in notes] == expected
-    said = page(directory)
-    assert [segment["run"] for segment in said["segments"]] == [run.name for run in finished]
-    assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
-    assert_state(directory / finished[-1].directory, 12)
+def assert_done(directory: Path) -> None:
+    """All windows were done once, and the state is that of one run."""
+    assert_state(directory / assert_whole(directory)[-1].directory, 12)
 
 
 def wait_for_end(directory: Path) -> None:
@@ -58,7 +44,7 @@ def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 12" in capfd.readouterr().err
     directory = tmp_path / "study-chain"
     wait_for_end(directory)
-    assert_whole(directory)
+    assert_done(directory)
     assert [run.outcome for run in runs_of(directory)] == ["finished"] * 3
     assert all(run.job and run.job.isdigit() for run in runs_of(directory))
     assert "the chain has come to its end: 12 windows" in (directory / "campaign.log").read_text()
@@ -82,7 +68,7 @@ def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
         assert (directory / "job.sbatch").resolve() == script
         subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
     assert not (directory / "job.sbatch").is_symlink()
-    assert_whole(directory)
+    assert_done(directory)
 
 
 @pytest.mark.parametrize("number", ["", "Submitted batch job 7"])
@@ -132,4 +118,4 @@ def test_a_submission_that_fails_or_waits_is_told(tmp_path: Path) -> None:
     (tmp_path / "submit.sh").write_text(SUBMIT)
     assert following(study, "--submit").returncode == 0
     wait_for_end(tmp_path / "study-chain")
-    assert_whole(tmp_path / "study-chain")
+    assert_done(tmp_path / "study-chain")

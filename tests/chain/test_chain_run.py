@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import changed, quiet
+from calibrate_helpers import changed, quiet, run_study
 from segment_helpers import CHAIN, assert_state, page, planned, write_chain
 
 from precice_lb.campaign import Event, read_study, run_campaign
@@ -149,7 +149,7 @@ templates = ["dict.in"]
     # The same study calibrates: its runs are like a first segment, and nothing is collected.
     (tmp_path / "trace").unlink()
     path.write_text(path.read_text().replace("windows = 7", "windows = 3\nsplits = [{Left=1, Right=1}]"))
-    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    run_study(path)
     assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 nothing"]
 
 
@@ -160,7 +160,7 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
     path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 10\n\n[chain]"))
     run_campaign(read_study(path), tmp_path / "small", report=quiet)
     path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 20\n\n[chain]"))
-    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    run_study(path)
     path.write_text(path.read_text().replace("splits = [", "existing = ['small', 'campaign']\nsplits = ["))
     asked: list[DecisionProblem] = []
 

@@ -12,9 +12,8 @@ from random import Random
 
 import pytest
 from calibrate_helpers import runs_of
-from segment_helpers import page, write_chain
+from segment_helpers import assert_state, assert_whole, page, write_chain
 from slurm_helpers import ask, wait_until
-from test_chain_next import assert_whole
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -69,5 +68,5 @@ def test_chains_killed_at_any_moment_go_on_and_run_no_segment_twice(tmp_path: Pa
             finished = [run.name for run in runs_of(directory) if run.outcome == "finished"]
             assert finished[: len(done)] == done
             done = finished
-        assert_whole(directory, 3)
+        assert_state(directory / assert_whole(directory, 3)[-1].directory, 12)
         assert {run.outcome for run in runs_of(directory)} <= {"finished", "interrupted", "failed"}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, launcher_of, quiet, runs_of, write_case, write_study
+from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_case, write_study
 from fake_slurm import FakeSlurm
-from segment_helpers import page, write_chain
+from segment_helpers import following, page, write_chain
 from slurm_helpers import wait_until
 
-from precice_lb.campaign import CampaignResult, read_study, run_campaign
+from precice_lb.campaign import CampaignResult
 from precice_lb.campaign.schedulers import read_exits
 from precice_lb.exceptions import CalibrationError
 
@@ -34,7 +32,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 def campaign(tmp_path: Path, solver: str, runs: str = TWO) -> CampaignResult:
     write_case(tmp_path, solver)
     path = write_study(tmp_path, runs=runs, launcher='name = "slurm"', case='network = "lo"')
-    return run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    return run_study(path)
 
 
 def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlurm) -> None:
@@ -91,11 +89,6 @@ def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: Fake
     assert result.failed_splits == ()
 
 
-def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), "--submit", *more]
-    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
-
-
 def chain_study(tmp_path: Path) -> Path:
     chain = '[chain]\nwindows = 2\ntotal = 4\nstart = {Left = 1, Right = 1}\ncarry = ["state-*.npy"]\n'
     return write_chain(tmp_path, chain=chain, launcher='name = "slurm"', case='network = "lo"')
@@ -106,12 +99,12 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
     study = chain_study(tmp_path)
     slurm.set("held")
     slurm.set("deaf", "1")
-    assert following(study).returncode == 0
+    assert following(study, "--submit").returncode == 0
     # The call that had submitted it was killed before it had noted so.
     state = tmp_path / "study-chain" / "campaign.json"
     state.write_text(state.read_text().replace('"job": "1"', '"job": null'))
     slurm.set("away", "3")
-    done = following(study)
+    done = following(study, "--submit")
     assert "waits or runs as job 1: its last line goes on" in done.stderr
     assert slurm.states() == ["PENDING"]
     (slurm.root / "held").unlink()
@@ -133,7 +126,7 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
         solver.write_text(
             quick.replace("    participant.read", "    __import__('signal').pause()\n    participant.read")
         )
-    assert following(study).returncode == 0
+    assert following(study, "--submit").returncode == 0
     solver.write_text(quick)
     if end == "never started":
         # Nobody cancelled it: it is repeated by itself, once.
@@ -148,6 +141,6 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
     before = [run.outcome for run in runs_of(directory)]
     assert len(slurm.states()) == {"never started": 2}.get(end, 1), (directory / "campaign.log").read_text()
     assert before == {"TIMEOUT": ["timeout"], "never started": ["lost", "lost"]}.get(end, ["running"])
-    assert following(study).returncode == 0
+    assert following(study, "--submit").returncode == 0
     assert runs_of(directory)[0].outcome == {"TIMEOUT": "timeout", "never started": "lost"}.get(end, "interrupted")
     wait_until(lambda: page(directory)["windows_done"] == 4)

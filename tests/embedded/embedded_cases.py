@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -121,172 +121,26 @@ def _generated() -> Iterable[Case]:
         )
 
 
-ONE = {"A": 1, "B": 1}
-SUBSTEPS = {"A": {"step": 0.04}, "B": {"step": 0.03}}
-FOUR = CONVERGENCE + (
-    '<relative-convergence-measure limit="1e-6" data:Load /><relative-convergence-measure limit="1e-6" data:Shift />'
-)
-BACK = {"write_direction": ["Force"], "conservative": ["Force"]}
-FIRST = '<time-window-size value="-1" method="first-participant" />'
-CUT = '<max-time value="0.25" />'
-TO_C = "Load:B>C Shift:C>B"
-
-
-def _case(
-    name: str, couplings: str, ranks: str = "", roles: dict[str, dict[str, Any]] | None = None, **configuration: Any
-) -> Case:
-    """Make a case of couplings as in "serial-implicit AB; parallel-explicit BC Load:B>C", and ranks as in "A2 B3"."""
+def _written(block: str) -> Case:
+    """Read a case: its name; couplings as in "serial-implicit AB; multi BAC Load:B>C", ranks as in "A2 B3"; keys."""
+    name, couplings, *lines = block.split("\n")
+    couplings, _, ranks = couplings.partition(" | ")
     exchanges = []
     for coupling in couplings.split("; "):
         kind, members, *data = coupling.split(" ")
         exchanges.append((kind, members[0], ",".join(members[1:]), " ".join(data) or BOTH_WAYS))
-    if any(not kind.endswith("explicit") for kind, *_ in exchanges):
-        configuration.setdefault("iteration", CONVERGENCE)
+    keys = {
+        key: json.loads(text) if text[0] in "{[03" else text for key, text in (line.split(" = ", 1) for line in lines)
+    }
+    keys["iteration"] = keys.get("iteration", "CONVERGENCE").replace("CONVERGENCE", CONVERGENCE)
     names = sorted({member for _, first, others, _ in exchanges for member in (first, *others.split(","))})
     counts = dict.fromkeys(names, 1) | {part[0]: int(part[1:]) for part in ranks.split()}
-    return Case(name, exchanges, counts, configuration, roles or {})
+    return Case(name, exchanges, counts, keys, keys.pop("roles", {}), tuple(keys.pop("vertices", Case.vertices)))
 
 
-HAND_WRITTEN = [
-    _case("waveforms of degree 3 and 2", "serial-implicit AB", roles=SUBSTEPS, degrees={"Heat": 3, "Force": 2}),
-    _case("substeps one way only", "serial-implicit AB", roles=SUBSTEPS, substeps={"Force": False}),
-    _case("window size of the first participant", "serial-explicit AB", roles=SUBSTEPS, window=FIRST),
-    _case(
-        "window size of the first participant, implicit", "serial-implicit AB", roles=SUBSTEPS, window=FIRST,
-        end='<max-time value="0.1" />',
-    ),
-    _case("implicit with a cut window", "serial-implicit AB", roles={"B": {"step": 0.03}}, end=CUT),
-    _case(
-        "absolute measure and relative measure", "serial-implicit AB",
-        iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat />'
-        '<relative-convergence-measure limit="1e-6" data:Force />',
-    ),
-    _case("a fixed number of iterations", "serial-implicit AB", iteration='<max-iterations value="3" />'),
-    _case("read-conservative", "parallel-explicit AB", conservative=["Heat", "Force"]),
-    *(
-        _case(
-            f"kernel {kernel}", "parallel-explicit AB", mapping=mapping,
-            inside_mapping=f"<basis-function:{kernel} />", **BACK,
-        )
-        for kernel, mapping in (
-            ("volume-splines", "rbf-global-direct"),
-            ("thin-plate-splines", "rbf"),
-            ('compact-polynomial-c0 support-radius="0.4"', "rbf-global-direct"),
-            ('compact-polynomial-c2 support-radius="0.4"', "rbf-global-direct"),
-            ('compact-polynomial-c4 support-radius="0.4"', "rbf-global-direct"),
-            ('compact-polynomial-c6 support-radius="0.4"', "rbf"),
-            ('compact-polynomial-c8 support-radius="0.4"', "rbf"),
-        )
-    ),
-    *(
-        _case(
-            f"IQN-ILS with {filtering} and {conditioner}", "parallel-implicit AB", roles={"A": {"step": 0.05}},
-            end='<max-time-windows value="4" />',
-            iteration=CONVERGENCE + '<acceleration:IQN-ILS><data name:Force scaling="3" /><data name:Heat />'
-            f'<initial-relaxation value="0.5" /><max-used-iterations value="7" />'
-            f'<time-windows-reused value="{reused}" /><filter type="{filtering}" limit="1e-2" />'
-            f'<preconditioner type="{conditioner}" /></acceleration:IQN-ILS>',
-        )
-        for filtering, conditioner, reused in (
-            ("QR1", "constant", 2),
-            ("QR1", "residual-sum", 1),
-            ("QR2", "constant", 1),
-            ("QR2", "residual-sum", 2),
-            ("QR3", "constant", 2),
-            ("QR3", "residual-sum", 1),
-        )
-    ),
-    _case("implicit with explicit, chain of three", f"serial-implicit AB; parallel-explicit BC {TO_C}"),
-    _case(
-        "explicit before implicit, chain of three", f"serial-explicit CB {TO_C}; parallel-implicit AB",
-        roles={"B": {"step": 0.04}}, initialize=["Shift"],
-    ),
-    _case(
-        "star of four",
-        "serial-implicit AB; serial-explicit AC Load:A>C Shift:C>A; parallel-explicit AD Mass:A>D Flow:D>A",
-    ),
-    _case(
-        "chain of five",
-        "serial-explicit AB Load:A>B Shift:B>A; serial-implicit BC Heat:B>C Force:C>B; "
-        "parallel-explicit CD Mass:C>D Flow:D>C; serial-explicit DE Tide:D>E",
-    ),
-    _case("multi", f"multi BAC {BOTH_WAYS} {TO_C}", iteration=FOUR),
-    _case(
-        "multi with IQN-ILS and initial data", f"multi BAC {BOTH_WAYS} {TO_C}", roles={"C": {"step": 0.05}},
-        initialize=["Heat"],
-        iteration=FOUR + "<acceleration:IQN-ILS><data name:Heat /><data name:Force /><data name:Load />"
-        '<data name:Shift /><initial-relaxation value="0.5" /></acceleration:IQN-ILS>',
-    ),
-    *(
-        _case(
-            f"idle ranks, {scheme}, {mapping}", f"{scheme} AB", "A2 B3",
-            {"A": {"idle": 1}, "B": {"idle": 1, "owners": 1} if mapping.startswith("rbf") else {"owners": 2}},
-            mapping=mapping, vector=["Force"], iteration=CONVERGENCE + ACCELERATIONS[acceleration],
-            inside_mapping="<basis-function:thin-plate-splines />" if mapping.startswith("rbf") else "", **BACK,
-        )
-        for scheme, mapping, acceleration in (
-            ("parallel-explicit", "rbf-global-direct", "plain"),
-            ("parallel-explicit", "nearest-neighbor", "plain"),
-            ("parallel-implicit", "nearest-neighbor", "IQN-ILS"),
-            ("serial-implicit", "nearest-neighbor", "aitken"),
-        )
-    ),
-    *(
-        _case(
-            f"{kind} with parallel-explicit, windows of {sizes[0]} and {sizes[1]}",
-            f"{kind} AB; parallel-explicit BC {TO_C}", window=sizes, end='<max-time value="1.2" />',
-        )
-        for kind, sizes in (
-            ("parallel-explicit", (0.2, 0.3)),
-            ("serial-explicit", (0.3, 0.2)),
-            ("serial-implicit", (0.2, 0.4)),
-        )
-    ),
-    _case("one direction, run ahead", "serial-explicit AB Heat:A>B", roles={"A": {"step": 0.03}}),
-]  # fmt: skip
-
-LEAVES = {"finalize": False}
-# With more vertices.
-EXPLICIT = [
-    replace(one, vertices=(23, 17, 11))
-    for one in (
-        _case(
-            "serial 3-D, vector, initial data of the second, 2 + 1 ranks", "serial-explicit AB", "A2",
-            dimensions=3, vector=["Heat", "Force"], initialize=["Force"],
-        ),
-        _case(
-            "serial 2-D, initial data of the first, 2 + 3 ranks, no finalize", "serial-explicit AB", "A2 B3",
-            {"A": LEAVES, "B": LEAVES}, initialize=["Heat"],
-        ),
-        _case(
-            "parallel 2-D, both initialize, 1 + 2 ranks, two data one way of which one is initialized",
-            "parallel-explicit AB Heat:A>B Flux:A>B Force:B>A", "B2", vector=["Flux"], initialize=["Heat", "Force"],
-        ),
-        _case(
-            "parallel, cut window and subcycling, what is written before a window's last step is lost",
-            "parallel-explicit AB", roles={"A": {"step": 0.04, "write_first_only": 2}, "B": {"step": 0.03}}, end=CUT,
-        ),
-        _case(
-            "serial, cut window and subcycling between both ends of a window", "serial-explicit AB", "B2", SUBSTEPS,
-            end=f'{CUT}\n<max-time-windows value="7" />', initialize=["Heat", "Force"],
-        ),
-        _case(
-            "no geometric filter, interfaces apart", "parallel-explicit AB", "A2 B2",
-            {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
-            receive='geometric-filter="no-filter" ', directory="exchange",
-        ),
-        _case(
-            "chain of three, serial and parallel, the same data to both neighbours",
-            "serial-explicit AB; parallel-explicit CB Force:B>C Shift:C>B", "C2", {"B": {"step": 0.06}},
-            vector=["Force"], end='<max-time value="1/4" />',
-        ),
-        _case(
-            "many windows that add up in rounding", "parallel-explicit AB Heat:A>B", roles={"A": {"step": 0.1e-3}},
-            window=0.7e-3, end='<max-time value="0.35" />',
-        ),
-    )
-]  # fmt: skip
-
+_FILE = Path(__file__).parents[1] / "data" / "embedded-cases.txt"
+WRITTEN = [_written(block) for block in _FILE.read_text(encoding="utf-8").strip().split("\n\n")]
+ONE = {"A": 1, "B": 1}
 GUESSES = {"Guess-of-Heat": False, "Guess-of-Force": False, "Guess-of-Load": False, "Guess-of-Shift": False}
 
 
@@ -296,8 +150,9 @@ def _guessed(name: str, way: tuple[str, str, str], ranks: dict[str, int], iterat
     what = " ".join(f"{item} Guess-of-{item}" for flow in flows for item in flow.split())
     configuration = {"initialize": list(GUESSES), "substeps": GUESSES, "vector": ["Force", "Guess-of-Force"], **more}
     configuration = {"end": '<max-time-windows value="4" />', "iteration": CONVERGENCE + iteration, **configuration}
+    step = {"A": {"step": 0.04}, "B": {"step": 0.03}}
     # Without it, iterations end at rounding, and quasi-Newton multiplies that.
-    roles = {name: {"bend": bend, **SUBSTEPS.get(name, {})} for name, bend in (("A", -0.6), ("B", 0.6), ("C", 0.4))}
+    roles = {name: {"bend": bend, **step.get(name, {})} for name, bend in (("A", -0.6), ("B", 0.6), ("C", 0.4))}
     return Case(f"predictions, {name}", [(*way, what)], ranks, configuration, roles)
 
 
@@ -311,7 +166,7 @@ PREDICTIONS = [
     ),
     _guessed("multi", ("multi", "A", "B,C"), dict.fromkeys("ABC", 1), ACCELERATIONS["constant"]),
 ]
-CASES = [*_generated(), *HAND_WRITTEN, *EXPLICIT, *PREDICTIONS]
+CASES = [*_generated(), *WRITTEN, *PREDICTIONS]
 
 
 def run_cases(mpiexec: str, directory: Path, backend: str, cases: Iterable[Case]) -> dict[str, dict[str, np.ndarray]]:
@@ -336,7 +191,11 @@ def kept(one: Case, key: str) -> bool:
     what = key.partition("|")[2]
     if "many windows" in one.name and what.endswith("@window"):
         return False
-    return "@" not in what or what.endswith(("@window", "@end")) or (one in HAND_WRITTEN and what.endswith("@0.5"))
+    return (
+        "@" not in what
+        or what.endswith(("@window", "@end"))
+        or (what.endswith("@0.5") and one in WRITTEN and one.vertices == Case.vertices)
+    )
 
 
 def record(file: Path) -> None:

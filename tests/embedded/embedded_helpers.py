@@ -164,15 +164,8 @@ def start(
         command = [mpiexec, "-n", str(ranks), *command]
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "PRECICE_LB_TIMEOUT": "300", **(extra or {})}
-    process = subprocess.Popen(
-        command,
-        cwd=case_file.parent,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command, cwd=case_file.parent, env=environment, start_new_session=True, **streams)
     STARTED.append(process)
     return process
 
@@ -195,19 +188,6 @@ def finish(process: subprocess.Popen[str], seconds: float = SECONDS) -> tuple[in
         output, _ = process.communicate()
         raise AssertionError(f"did not end within {seconds} s:\n{output}") from None
     return process.returncode, output
-
-
-def run(mpiexec: str, case_file: Path, ranks: Mapping[str, int]) -> dict[str, dict[str, np.ndarray]]:
-    """Run all participants of a case and return what each rank saved, by ``P-rank``."""
-    processes = {name: start(mpiexec, case_file, name, count) for name, count in ranks.items()}
-    outputs = {name: finish(process) for name, process in processes.items()}
-    assert all(code == 0 for code, _ in outputs.values()), "\n".join(output for _, output in outputs.values())
-    saved = {}
-    for name, count in ranks.items():
-        for rank in range(count):
-            with np.load(case_file.with_name(f"{case_file.stem}-{name}-{rank}.npz")) as file:
-                saved[f"{name}-{rank}"] = dict(file)
-    return saved
 
 
 def solver(case_file: Path, name: str) -> None:

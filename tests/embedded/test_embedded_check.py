@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import changed, refusals
+from calibrate_helpers import edited, refusals
 from embedded_helpers import write_configuration
 
 from precice_lb.case import parse_configuration
-from precice_lb.embedded import Participant
 from precice_lb.embedded.assemble import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 
@@ -41,35 +40,12 @@ def configured(directory: Path, name: str) -> Path:
 def test_what_only_libprecice_does_or_nobody_is_refused_in_one_line(tmp_path: Path, block: str) -> None:
     """A base, a participant and its ranks; changes; and what is said of it."""
     (base, participant, size), *changes, expected = block.split("\n")[0].split(), *block.split("\n")[1:]
-    path = configured(tmp_path, base)
-    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
+    text = edited(configured(tmp_path, base).read_text(), changes)
     said = "accepted"
     try:
-        check_supported(parse_configuration(path.read_text()), participant, int(size))
+        check_supported(parse_configuration(text), participant, int(size))
     except UnsupportedConfigurationError as error:
         said = f"unsupported: {error}"
     except ConfigurationError as error:
         said = f"wrong: {error}"
     assert said == expected
-
-
-@pytest.mark.parametrize("participant", ["A", "B"])
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Fo"'),
-        ('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Heat"'),
-        ('measure limit="1e-3" data="Heat"', 'measure limit="1e-3" data="Force"'),
-        # In series, what the first participant sends cannot be accelerated.
-        ('IQN-ILS><data name="Force" mesh="B-Mesh"', 'IQN-ILS><data name="Heat" mesh="A-Mesh"'),
-    ],
-)
-def test_data_of_iterations_is_exchanged_as_precice_asks(
-    before: str, after: str, participant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    scheme = "serial-implicit" if "A-Mesh" in after else "parallel-implicit"
-    path = changed(configured(tmp_path, "implicit"), (before, after), ("parallel-implicit", scheme))
-    with pytest.raises(ConfigurationError, match=r"expected .* found .*; add its <exchange>") as caught:
-        Participant(participant, str(path), 0, 1)
-    assert not isinstance(caught.value, UnsupportedConfigurationError)

@@ -132,10 +132,7 @@ def test_only_its_user_may_read_the_token(acceptor: M2N, tmp_path: Path) -> None
         path = published_file(acceptor)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert not [other for other in path.parent.iterdir() if told["token"] in other.name]
-        for channel in (
-            connect("B", [acceptor], "same", 60.0)["A"],
-            waiting.result(100)["B"],
-        ):
+        for channel in (connect("B", [acceptor], "same", 60.0)["A"], waiting.result(100)["B"]):
             channel.abort()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from coupled_runs import coupled_run
 from numpy.typing import NDArray
 
@@ -54,3 +57,24 @@ def uneven_run(ranks: int, *, known: bool = True) -> CoupledRun:
         rank_mpi=work.max() - work if known else np.full(ranks, np.nan),
     )
     return replace(whole, participants=whole.participants | {"A": part})
+
+
+def grid(shape: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points and cells of a grid of unit squares or cubes, the last axis fastest."""
+    sides = [size + 1 for size in shape]
+    points = np.array(list(itertools.product(*map(range, sides))), dtype=float)
+    number = np.arange(len(points)).reshape(sides)
+    square = [(0, 0), (1, 0), (1, 1), (0, 1)]
+    corners = square if len(shape) == 2 else [(*place, z) for z in (0, 1) for place in square]
+    picks = [number[tuple(slice(o, o + n) for o, n in zip(place, shape, strict=True))].ravel() for place in corners]
+    return points, np.column_stack(picks)
+
+
+def write_grid(path: Path, shape: Sequence[int], **arrays: object) -> Path:
+    """Write the file of a grid with arrays of its cells; skip the test where nothing writes it."""
+    meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
+    points, cells = grid(shape)
+    points = np.column_stack([points, np.zeros((len(points), 3 - len(shape)))])
+    data = {name: [np.asarray(values)] for name, values in arrays.items()}
+    meshio.Mesh(points, [("quad" if len(shape) == 2 else "hexahedron", cells)], cell_data=data).write(path)
+    return path

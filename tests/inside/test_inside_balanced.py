@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inside_helpers import uneven_run
+from inside_helpers import uneven_run, write_grid
 
 from precice_lb.__main__ import main
 from precice_lb.dataset import CoupledRun, Measurements, Samples, measurements_from_runs
@@ -44,9 +44,7 @@ def test_samples_lose_what_the_slowest_rank_would_gain() -> None:
     # One rank is in balance anyway.
     np.testing.assert_allclose(samples["Fluid"], np.column_stack([RANKS, [40.0, *1.02 * 40.0 / RANKS[1:]]]))
     np.testing.assert_array_equal(samples["Solid"], SOLID)
-
-
-def test_a_run_that_was_better_balanced_stays_as_it_is() -> None:
+    # Runs that were better balanced than that stay as they are.
     np.testing.assert_array_equal(balance(1.7).samples(MEASURED).samples["Fluid"], FLUID)
 
 
@@ -57,12 +55,8 @@ def test_a_balanced_participant_needs_fewer_ranks(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_samples_of_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
-    points = np.array([[x, y, 0.0] for x in range(1081) for y in range(2)])
-    quads = np.arange(1080)[:, None] * 2 + np.array([0, 2, 3, 1])
-    porous = (np.arange(1080) < 120).astype(float)
-    arrays = {"fluid": [1.0 - porous], "porous": [porous]}
-    meshio.Mesh(points, [("quad", quads)], cell_data=arrays).write(tmp_path / "strip.vtu")
+    porous = np.arange(1080) < 120
+    write_grid(tmp_path / "strip.vtu", (1080, 1), fluid=1.0 - porous, porous=porous * 1.0)
     runs = [uneven_run(4), uneven_run(8)]
     monkeypatch.setattr("precice_lb.dataset.load_runs", lambda *_, **__: runs)
     command = ["inside", str(tmp_path), "--participant", "A", "--mesh", str(tmp_path / "strip.vtu"), "--ranks", "6"]

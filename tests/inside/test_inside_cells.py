@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from inside_helpers import grid, write_grid
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
@@ -22,31 +21,11 @@ from precice_lb.inside.mesh import bisection, partition_files, whole_weights
 meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
 
 
-def _grid(shape: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Points and cells of a grid of unit squares or cubes, the last axis fastest."""
-    sides = [size + 1 for size in shape]
-    points = np.array(list(itertools.product(*map(range, sides))), dtype=float)
-    number = np.arange(len(points)).reshape(sides)
-    corner = {2: [(0, 0), (1, 0), (1, 1), (0, 1)]}.get(
-        len(shape), [(*xy, z) for z in (0, 1) for xy in [(0, 0), (1, 0), (1, 1), (0, 1)]]
-    )
-    picks = [number[tuple(slice(o, o + n) for o, n in zip(place, shape, strict=True))].ravel() for place in corner]
-    return points, np.column_stack(picks)
-
-
-def _write(path: Path, shape: tuple[int, ...], **arrays: Any) -> Path:
-    points, cells = _grid(shape)
-    kind = "quad" if len(shape) == 2 else "hexahedron"
-    points = np.column_stack([points, np.zeros((len(points), 3 - len(shape)))])
-    meshio.Mesh(points, [(kind, cells)], cell_data={name: [np.asarray(v)] for name, v in arrays.items()}).write(path)
-    return path
-
-
 def test_arrays_are_features(tmp_path: Path) -> None:
     material = np.array([1, 1, 2, 2, 7, 7])
     porous = np.array([0.0, 0.5, 1, 0, 0, 0])
     vectors = np.ones((6, 3))
-    path = _write(
+    path = write_grid(
         tmp_path / "m.vtu", (2, 3), material=material, porous=porous, flag=(material == 7).astype(int), velocity=vectors
     )
     cells = read_cells(path)
@@ -60,7 +39,7 @@ def test_arrays_are_features(tmp_path: Path) -> None:
 
 def test_boundary_cells_are_left_out_and_shapes_mixed(tmp_path: Path) -> None:
     # A cube beside a wedge, with a pyramid and a tetrahedron on top.
-    points, (cube,) = _grid((1, 1, 1))
+    points, (cube,) = grid((1, 1, 1))
     points = np.vstack([points, [[2, 0, 0], [2, 0, 1], [0.5, 0.5, 2], [3, 3, 3]]])
     (a, b, c, d, e, f, g, h), (i, j, k, m) = cube, range(8, 12)
     blocks = [
@@ -78,7 +57,7 @@ def test_boundary_cells_are_left_out_and_shapes_mixed(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    path = _write(tmp_path / "m.vtu", (2, 2), material=[1, 1, 2, 2], depth=[0.0, -1, 0, 0])
+    path = write_grid(tmp_path / "m.vtu", (2, 2), material=[1, 1, 2, 2], depth=[0.0, -1, 0, 0])
     with pytest.raises(DataError, match=r"expected a feature of its cells \(cells, .*material.*\), found 'porous'"):
         read_cells(path, ["porous"])
     with pytest.raises(DataError, match=r"a value of the array material \(1, 2\), found '3'"):
