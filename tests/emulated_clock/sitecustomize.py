@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # Those who look for others again and again leave the processor to them and wait in real time.
-POLLING = ("connect", "_listen", "wait_for")
+POLLING = ("connect", "_listen", "wait_asleep", "wait_for")
 
 TRANSFER = 10**3  # ns
 now = 10**9  # ns

@@ -106,7 +106,7 @@ def test_what_is_missing_or_of_another_case_is_one_error() -> None:
         (_link(api_access=True), {}, "expected access regions"),
         (_link(NEAREST), {}, 'expected mesh "N" of B'),
         (_link(NEAREST), {"N": solid}, "in 2 dimensions, found 3"),
-        (_link(LinkMapping("axial-geometric-multiscale", "N")), {"N": local}, "does not run in parallel"),
+        (_link(LinkMapping("axial-geometric-multiscale", "N")), {"N": local}, "found axial-geometric-multiscale"),
     ):
         with pytest.raises(DataError, match=words):
             needed_vertices(link, provider, others)
