@@ -18,12 +18,9 @@ _RETIRED = {
     "guess check": "precice-lb guess patch CONFIG -o OUT refuses what stands in the way, and prints what it adds",
     "chain check": "docs/how-to/restart.md says what schemes forget at a border",
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself",
-    "launch --launcher": "say --set launcher.name=…",
     "launch --program": "say --set launcher.program=…",
     "launch --arguments": "say --set launcher.arguments=[…]",
     "launch --oversubscribe": "say --set launcher.oversubscribe=true",
-    "launch --mpi": "say --set launcher.mpi=…",
-    "launch --slurm": "say --set launcher.options=[…], or participants.NAME.options=[…]",
     "launch --setup": "say --set launcher.setup=[…]",
     "launch --nodes": "say --set participants.NAME.ranks_per_node=…",
 }

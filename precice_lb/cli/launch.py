@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import Settings, app, named_values, split_values
 from precice_lb.cli.flow import name_files, recommended_split
@@ -35,6 +36,9 @@ def launch(
     study: Path | None = None,
     config: Path = Path("precice-config.xml"),
     directory: list[str] | None = None,
+    launcher: str | None = None,
+    mpi: str | None = None,
+    slurm: list[str] | None = None,
     settings: Settings = None,
     write: Path | None = None,
 ) -> int:
@@ -49,13 +53,13 @@ def launch(
 
     The launcher is what the place asks for: mpiexec, srun in an allocation of Slurm, and a job of Slurm on its login
     node or where options of one are set: then scripts are written, nothing is started, and the last line says how to
-    submit them. --set launcher.name=… chooses another, and its keys are set in the same way.
+    submit them. Keys of the launcher are set by --set launcher.KEY=…
 
     With --study its case, commands and launcher are taken, and the scripts are written.
 
     Example: precice-lb launch --split Fluid=2,Solid=1 -- ./fluid -parallel : python solid.py
 
-    Example: precice-lb launch --split Fluid=96,Solid=8 --set launcher.options="['--account=a1']" -- ./fluid : ./solid
+    Example: precice-lb launch --split Fluid=96,Solid=8 --slurm account=a1 -- ./fluid : ./solid
 
     Example: precice-lb launch --study configs/pulse.toml --split Inner=11,Outer=5 --write launch-11-5
 
@@ -73,6 +77,13 @@ def launch(
     directory
         Where each participant starts, below the current directory: Fluid=fluid-openfoam,Solid=solid-fenics; by default
         in the current directory itself.
+    launcher
+        mpiexec, srun (steps of the allocation), slurm (a job) or another one, by default what the place asks for.
+    mpi
+        The --mpi of srun, such as pmix or pmi2.
+    slurm
+        Options of the job, one at a time: --slurm partition=cpu --slurm time=01:00:00; for one participant alone, as
+        part of a heterogeneous job: --slurm Solid:partition=gpu.
     write
         Write run.sh and job.sbatch into this directory, and start nothing; with --study by default into
         launch below its campaign.
@@ -83,10 +94,8 @@ def launch(
     from precice_lb.case.sections import VERSION_VARIABLE
 
     if study is not None:
-        if commands or directory:
-            raise DataError(
-                "--study: expected no commands and no --directory beside it, found them; the study has both"
-            )
+        if commands or directory or launcher or mpi or slurm:
+            raise DataError("--study: expected --split, --set and --write alone beside it, found more; use --set")
         return _write_study(study, settings or [], split, write)
     if not split:
         raise DataError("--split: expected the ranks of each participant, found none; give them, or --study")
@@ -118,8 +127,9 @@ def launch(
         for name, layout in layouts.items()
     ]
     cores = {name: layout.cores for name, layout in layouts.items()}
-    tables = tables_from(settings or [])
-    tables.setdefault("launcher", {}).setdefault("name", _launcher_here(settings or [], writes=write is not None))
+    keys = [*(settings or []), *_keys(launcher, mpi, slurm or [], names)]
+    tables = tables_from(keys)
+    tables.setdefault("launcher", {}).setdefault("name", _launcher_here(keys, writes=write is not None))
     of_case = study_of_case(Path.cwd(), config, participants, sum(cores.values()), tables)
     is_job = of_case.launcher.name == "slurm"
     if write is None and not is_job:
@@ -130,6 +140,16 @@ def launch(
     script = shlex.quote(os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh")))
     say(f"nothing was started: {'sbatch ' if is_job else ''}{script}")
     return 0
+
+
+def _keys(launcher: str | None, mpi: str | None, slurm: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Write options of the command as keys of a study."""
+    keys: dict[str, Any] = {"launcher.name": launcher, "launcher.mpi": mpi}
+    for text in slurm:
+        name, _, option = text.partition(":")
+        key, option = (f"participants.{name}.options", option) if name in names else ("launcher.options", text)
+        keys.setdefault(key, []).append(f"--{option}")
+    return [f"{key}={json.dumps(value)}" for key, value in keys.items() if value is not None]
 
 
 def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, write: Path | None) -> int:

@@ -198,6 +198,17 @@ def test_on_a_login_node_scripts_are_written(
         shutil.rmtree(case / "launch", ignore_errors=True)
 
 
+def test_options_of_a_job_are_its_keys(case: Path) -> None:
+    flags = ["--launcher", "slurm", "--mpi", "pmix", "--slurm", "time=01:00:00", "--slurm", "Right:partition=gpu"]
+    keys = ["launcher.name=slurm", "launcher.mpi=pmix", "launcher.options=['--time=01:00:00']"]
+    keys = [word for key in (*keys, "participants.Right.options=['--partition=gpu']") for word in ("--set", key)]
+    for name, words in (("flags", flags), ("keys", keys)):
+        assert main(["launch", *ONE_EACH, *words, "--write", name, *solvers()]) == 0
+    script = (case / "flags" / "job.sbatch").read_text()
+    assert script == (case / "keys" / "job.sbatch").read_text()
+    assert "#SBATCH --partition=gpu" in script
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +227,8 @@ REFUSED = f"""\
 {BOTH} --set launcher.name=srun -- true : true | launcher.name: srun needs a Slurm allocation
 {BOTH} --set participants.Left=3 -- true : true | --set: expected a key of participants.Left, such as
 {BOTH} --set participants.Rihgt.options=[] -- true : true | --set: expected one of Left, Right in participants
-{BOTH} --slurm a=b -- true : true | launch --slurm: retired; say --set launcher.options=[…]
+{BOTH} --setup x -- true : true | launch --setup: retired; say --set launcher.setup=[…]
+{BOTH} --study s.toml --mpi pmi2 | --study: expected --split, --set and --write alone beside it, found more; use --set
 """
 
 

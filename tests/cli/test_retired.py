@@ -22,7 +22,7 @@ from precice_lb.exceptions import StudyError
             "merge: retired; precice-lb export --merged copies the ranks of each participant into one file",
         ),
         ("chain check a.toml", "chain check: retired; docs/how-to/restart.md says what schemes forget at a border"),
-        ("launch --mpi=pmi2", "launch --mpi: retired; say --set launcher.mpi=…"),
+        ("launch --setup=x", "launch --setup: retired; say --set launcher.setup=[…]"),
         ("recommend a.csv --multiple A=4", "Unknown option: --multiple. Keys of a study are set by --set KEY=VALUE;"),
     ],
 )
