@@ -202,6 +202,7 @@ if rank == 0:
 # Couples what provides meshes, whose vertices are divided among the ranks, to the end.
 COUPLE = """
 import json, sys
+import numpy as np
 import precice
 from mpi4py import MPI
 
