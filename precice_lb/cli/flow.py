@@ -137,13 +137,13 @@ def remembered(directory: Path) -> dict[str, Any]:
 
     try:
         kept = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
-        counts = {"split": {name: int(count) for name, count in kept["split"].items()}}
-        words = {key: dict(kept.get(key, {})) for key in ("versions", "parameters")}
-        return (
-            counts
-            | words
-            | {"total_ranks": int(kept.get("total_ranks", 0)), "unit": kept.get("unit", kept.get("budget_unit"))}
-        )
+        return {
+            "split": {name: int(count) for name, count in kept["split"].items()},
+            **{key: dict(kept.get(key, {})) for key in ("versions", "parameters")},
+            "total_ranks": int(kept.get("total_ranks", 0)),
+            # Up to format 2 by another name.
+            "unit": kept.get("unit", kept.get("budget_unit")),
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -224,6 +224,8 @@ def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> 
     distinct = list(names)
     for name in dict.fromkeys(names):
         places = [place for place, other in enumerate(names) if other == name]
+        if len(places) == 1:
+            continue
         paths = [directory.parts if (directory := directories[place]) is not None else () for place in places]
         begin, end = (
             sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*side, strict=False)))
@@ -231,8 +233,8 @@ def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> 
         )
         parts = ["/".join(path[begin : len(path) - end]) for path in paths]
         is_known = len(set(parts)) == len(parts) and all(0 < len(part) <= _LONGEST for part in parts)
-        for number, place in enumerate(places if len(places) > 1 else (), start=1):
-            distinct[place] = f"{name} ({parts[number - 1]})" if is_known else f"{name} #{number}"
+        for number, (place, part) in enumerate(zip(places, parts, strict=True), start=1):
+            distinct[place] = f"{name} ({part})" if is_known else f"{name} #{number}"
     return distinct
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 # Those who look for others again and again leave the processor to them and wait in real time.
-POLLING = ("connect", "_listen", "wait_asleep", "wait_for")
+POLLING = ("connect", "wait_asleep", "wait_for")
 
 TRANSFER = 10**3  # ns
 now = 10**9  # ns
@@ -24,7 +25,8 @@ really_sleep = time.sleep
 
 def sleep(seconds: float) -> None:
     global now
-    if sys._getframe(1).f_code.co_name in POLLING:
+    # So does whoever is not the solver itself: its threads have no part in what takes it time.
+    if sys._getframe(1).f_code.co_name in POLLING or threading.current_thread() is not threading.main_thread():
         really_sleep(seconds)
     else:
         now += round(seconds * 1e9)

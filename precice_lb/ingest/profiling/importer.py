@@ -140,8 +140,8 @@ def profiled_runs(
     with TemporaryDirectory(prefix="precice-lb-") as scratch:
         notes = import_profiling(sources, scratch, configuration=configuration, alone=True).notes
         # Stores are soon gone: the directories of the solvers tell runs apart.
-        place = lambda store: Path(store.metadata["working_directory"])  # noqa: E731
-        return load_runs([scratch], warmup=warmup, place=place), notes
+        runs = load_runs([scratch], warmup=warmup, place=lambda store: Path(store.metadata["working_directory"]))
+        return runs, notes
 
 
 class _Counted(NamedTuple):
