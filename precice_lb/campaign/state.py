@@ -87,7 +87,7 @@ LOCK_FILE = "campaign.lock"
 FAILURES = ("failed", "timeout")
 # Of one alone nobody sees how anything scales.
 LEAST_SPLITS = 2
-# Lines of a failed split's logs that are shown.
+# Lines of logs that are shown of what failed.
 _SHOWN = 4
 
 # Keys of later versions.
@@ -154,7 +154,7 @@ class RunRecord:
     @property
     def why(self) -> list[str]:
         """What there is to say of a failure: the reasons in its logs, else the end of them."""
-        return self.reasons or self.log_tail[-4:]
+        return self.reasons or self.log_tail[-_SHOWN:]
 
 
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
