@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from precice_lb.store.spool import StoreWriter
 
 _BUFFER_ROWS = 1024
-_FLUSH_EVERY = 64
+_FLUSH_EVERY = 512
 _MOST_NAMES = 1000
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
@@ -338,12 +338,12 @@ def _by_window(table: str, windows: NDArray[np.int64], nanoseconds: NDArray[np.i
 def flush_after(window: int, window_ns: float = 0.0) -> int:
     """Time window, after this one, that all ranks flush after: by its number, as no rank asks another.
 
-    Every window at first, then every 2nd (from window 4 on), 4th (16), 8th (64), … and at last every 64th: a file
-    shows all but the last eighth of a run as it goes, and in the long run nothing is written in 63 of 64 windows.
-    Windows that take ``window_ns`` long are flushed before 10 s of them are lost with the process: whatever a rank's
-    clock then says, a flush is nothing beside such windows.
+    Every window at first, then every 2nd (from window 16 on), 4th (32), 8th (64), … and at last every 512th: a file
+    shows all but the last eighth of a run as it goes, and in the long run nothing is written in 511 of 512 windows.
+    Windows that take ``window_ns`` long are flushed before 10 s of them are lost with the process: after some more
+    windows than those of other ranks, whatever a rank's clock then says.
     """
-    every = min(1 << max(window.bit_length() - 1, 0) // 2, _FLUSH_EVERY)
+    every = min(max(1 << window.bit_length() >> 4, 1), _FLUSH_EVERY)
     while every > 1 and every * window_ns > _LONGEST_NS:
         every //= 2
     return (window // every + 1) * every

@@ -63,7 +63,7 @@ class Curve:
 
     def index_reaching(self, seconds: float) -> int:
         """Index of the first count of a falling curve that needs at most `seconds`; its length where none does."""
-        return len(self.seconds) - int(np.searchsorted(self.seconds[::-1], seconds, side="right"))
+        return len(self.seconds) - int(self.seconds[::-1].searchsorted(seconds, side="right"))
 
 
 @dataclass(frozen=True)

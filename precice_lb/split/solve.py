@@ -61,7 +61,7 @@ def _shortest(
     """Shorten the makespan of those that are not settled, from a choice that fits; give it and its counts."""
 
     def needs(makespan: float) -> Choice:
-        return tuple(settled.get(i, curve.index_reaching(makespan)) for i, curve in enumerate(curves))
+        return tuple(settled[i] if i in settled else curves[i].index_reaching(makespan) for i in range(len(curves)))
 
     def longest(choice: Sequence[int]) -> float:
         return max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)

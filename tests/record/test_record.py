@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -267,17 +268,18 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
             left = recorder.flush_due()
             flushed[-1].append(window)
         recorder.close(finished=True)
-    assert flushed[0] == flushed[1] == flushed[2] == flushed[3]
+    assert flushed[0] == flushed[1]
+    # Where they take long, after some more: whoever writes less, nobody writes alone.
+    assert all(set(less[:-1]) <= set(more) for less, more in itertools.pairwise(flushed))
     # Of windows of 1 to 3 s no more than 10 s are lost with a process, of longer ones no more than the last.
     assert np.diff(flushed[4]).max() <= 8
     assert flushed[5] == list(range(1, 9001))
-    assert flushed[0][:10] == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
-    assert {64, 128, 4096, 4160, 8192, 8256} <= set(flushed[0])
+    assert flushed[0][14:20] == [15, 16, 18, 20, 22, 24]
+    assert {64, 128, 4096, 4608, 8192, 8704} <= set(flushed[0])
     steps = np.diff(flushed[0])
-    # A file lags behind by an eighth of the run at most, and not by more than 64 windows.
-    assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 2, 1)).all()
-    assert (steps[20:] <= np.array(flushed[0][20:-1]) / 8).all()
-    assert steps.max() == 64
+    # A file lags behind by an eighth of the run at most, and not by more than 512 windows.
+    assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 8, 1)).all()
+    assert steps.max() == 512
 
 
 def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
