@@ -233,18 +233,20 @@ def bisection(points: Floats, ranks: int) -> Integers:
     -----
     Berger and Bokhari, IEEE Trans. Comput. C-36 (1987).
     """
-    rank_of = np.zeros(len(points), np.int64)
-    parts = [(np.arange(len(points)), 0, ranks)]
-    while parts:
-        part, first, share = parts.pop()
-        if share == 1 or not len(part):
-            rank_of[part] = first
-            continue
-        axis = np.argmax(np.ptp(points[part], axis=0))
-        part = part[np.argsort(points[part, axis], kind="stable")]
-        left = (share + 1) // 2
-        cut = round(len(part) * left / share)
-        parts += [(part[:cut], first, left), (part[cut:], first + left, share - left)]
+    order, sizes, shares = np.arange(len(points)), np.array([len(points)]), np.array([ranks])
+    # Equal coordinates have the same number.
+    places = np.stack([np.unique(along, return_inverse=True)[1] for along in points.T], axis=1)
+    # All parts of a level at once.
+    while (shares > 1).any():
+        longest = np.argmax(np.ptp(_boxes(points[order], sizes), axis=2), axis=1)
+        part = np.repeat(np.arange(len(sizes)), sizes)
+        order = order[np.argsort(part * len(points) + places[order, longest[part]], kind="stable")]
+        left = (shares + 1) // 2
+        cut = np.rint(sizes * left / shares).astype(np.int64)
+        sizes, shares = (np.stack(halves, axis=1).ravel() for halves in ((cut, sizes - cut), (left, shares - left)))
+        sizes, shares = sizes[shares > 0], shares[shares > 0]
+    rank_of = np.empty(len(points), np.int64)
+    rank_of[order] = np.repeat(np.arange(ranks), sizes)
     return rank_of
 
 
