@@ -67,50 +67,6 @@ def test_the_nearest_neighbour_is_never_a_tie(emulated, refine):
         assert (second - nearest).min() > 1e-4
 
 
-PARTS = """
-import sys
-import numpy as np
-from mpi4py import MPI
-from acoustics import Domain, Mesh
-from domains import build_mesh, initial_pressure
-
-comm = MPI.COMM_WORLD
-mesh = build_mesh("Outer", emulated=True)
-states = []
-for patient in (False, True):
-    domain = Domain(mesh, comm, patient=patient)
-    domain.state[0] = initial_pressure(domain.nodes)
-    domain.partner(np.ones(len(domain.vertices)), np.zeros((len(domain.vertices), 2)))
-    domain.advance(0.3)
-    states.append(domain.gather())
-empty = comm.gather(len(domain.vertices) == 0)
-few = Mesh.box(0.5, 0.5, 2)
-try:
-    Domain(few, comm)
-    message = ""
-except ValueError as error:
-    message = str(error)
-if comm.Get_rank() == 0:
-    np.savez(sys.argv[1], states=states, empty=empty, message=message)
-"""
-
-
-@pytest.mark.mpi
-def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
-    command = [mpiexec, "-n", "7", sys.executable, "-c", PARTS, str(tmp_path / "parts.npz")]
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PULSE / "solver-python")}, check=True, timeout=300)
-    parts = np.load(tmp_path / "parts.npz")
-    domain = acoustics.Domain(domains.build_mesh("Outer", emulated=True))
-    domain.state[0] = domains.initial_pressure(domain.nodes)
-    domain.partner(np.ones(len(domain.vertices)), np.zeros((len(domain.vertices), 2)))
-    domain.advance(0.3)
-    assert np.abs(domain.state).max() > 0.1
-    np.testing.assert_allclose(parts["states"], [domain.state, domain.state], rtol=0.0, atol=1e-12)
-    assert parts["empty"].any()
-    assert not parts["empty"].all()
-    assert str(parts["message"]) == "7 ranks for 4 elements: start at most 4 ranks"
-
-
 REWRITTEN = """
 import itertools
 import pulse

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from scipy.special import jn_zeros
-from tutorial_helpers import TUTORIALS, tutorial_modules
+from tutorial_helpers import tutorial_modules
 
 tube, flow, wall, exact = tutorial_modules("elastic-tube", "tube", "flow", "wall", "exact")
 TUBE = tube.Tube()
@@ -75,49 +72,6 @@ def test_the_error_falls_with_the_square_of_cell_and_step():
         theory = exact.exact_pressure(TUBE, x, dt * np.arange(1, len(pressure) + 1))
         errors.append(np.abs(pressure[-1] - theory[-1]).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.35)
-
-
-SOLVE = """
-import sys
-import numpy as np
-from mpi4py import MPI
-from tube import Stretch
-
-comm = MPI.COMM_WORLD
-everything = []
-for cells in (5, 6, 23):
-    for patient in (False, True):
-        stretch = Stretch(1.0, cells, comm, patient=patient)
-        numbers = np.random.default_rng(cells).normal(size=(4, cells))[:, stretch.begin : stretch.end]
-        lower, upper, diagonal, right = numbers
-        lower[: stretch.first] = 0.0
-        upper[len(upper) - stretch.last :] = 0.0
-        everything.append(stretch.gather(stretch.solve(lower, upper, 4.0 + diagonal, right)))
-try:
-    Stretch(1.0, 4, comm)
-    message = ""
-except ValueError as error:
-    message = str(error)
-if comm.Get_rank() == 0:
-    np.savez(sys.argv[1], *everything, message=message)
-"""
-
-
-@pytest.mark.mpi
-def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
-    (tmp_path / "solve.py").write_text(SOLVE)
-    command = [mpiexec, "-n", "5", sys.executable, "solve.py", "out.npz"]
-    environment = {
-        "PYTHONPATH": os.pathsep.join([str(TUTORIALS / "elastic-tube" / "solver-python"), str(TUTORIALS.parent)])
-    }
-
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **environment}, check=True, timeout=300)
-    with np.load(tmp_path / "out.npz") as parts:
-        assert str(parts["message"]) == "5 ranks for 4 cells: start at most 4 ranks"
-        for index, cells in enumerate((5, 5, 6, 6, 23, 23)):
-            lower, upper, diagonal, right = np.random.default_rng(cells).normal(size=(4, cells))
-            matrix = np.diag(4.0 + diagonal) + np.diag(lower[1:], -1) + np.diag(upper[:-1], 1)
-            np.testing.assert_allclose(parts[f"arr_{index}"], np.linalg.solve(matrix, right), atol=1e-12)
 
 
 @pytest.mark.mpi

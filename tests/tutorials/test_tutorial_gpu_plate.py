@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from tutorial_helpers import TUTORIALS, assert_same_fields, couple_copy, kept, tutorial_modules
@@ -43,36 +40,6 @@ def test_what_enters_through_the_wall_is_what_the_fluid_gets():
     # Nothing has come to the outlet yet, so that it was carried and none was lost.
     assert fluid._carried.sum() == pytest.approx(found.sum(), rel=1e-9)
     assert np.abs(fluid._carried - found).max() > 0.1
-
-
-STEPS = """
-import sys
-import numpy as np
-from mpi4py import MPI
-from case import build
-
-comm = MPI.COMM_WORLD
-fluid = build("Fluid", 1.0, comm=comm)
-wall = np.linspace(5.0, 10.0, 96)[np.searchsorted(np.linspace(-0.5, 2.5, 97), fluid.x[fluid.plate])]
-for _ in range(2):
-    fluid.carry()
-    fluid.temperature, flux = fluid.conduct(wall, fluid.temperature)
-parts = comm.gather(fluid.temperature)
-if parts is not None:
-    np.save(sys.argv[1], np.concatenate(parts, axis=1))
-"""
-
-
-@pytest.mark.mpi
-def test_what_is_computed_does_not_depend_on_the_ranks(mpiexec, tmp_path):
-    found = []
-    for ranks in (1, 2):
-        output = tmp_path / f"{ranks}.npy"
-        command = [mpiexec, "-n", str(ranks), sys.executable, "-c", STEPS, str(output)]
-        subprocess.run(command, cwd=PLATE / "solver-python", check=True, timeout=300)
-        found.append(np.load(output))
-    assert np.abs(found[0]).max() > 1.0
-    np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-8)
 
 
 @pytest.mark.mpi

@@ -26,6 +26,7 @@ OnOneRank = Callable[[str], tuple[Path, list[dict[str, Any]]]]
         ("airfoil", (2, 3, 1), 1e-12),
         ("climate", (2, 2, 1, 2, 2), 1e-12),
         ("elastic-tube", (2, 1), 1e-6),
+        ("gpu-plate", (2, 1), 1e-6),
         ("heated-plate", (5, 2), 1e-12),
     ],
 )
