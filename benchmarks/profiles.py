@@ -1,4 +1,4 @@
-"""Read all profiling directories and databases below a directory, such as the tests of precice/profiling and preCICE.
+"""Read all profiling directories below a directory, such as the tests of precice/profiling and preCICE.
 
     git clone https://github.com/precice/profiling
     python benchmarks/profiles.py profiling/tests/cases
@@ -17,7 +17,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.calls import profile_of
 from precice_lb.ingest.profiling.find import profiles_below
-from precice_lb.ingest.profiling.tables import is_database
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args(arguments).directory
     counts = {"read": 0, "refused": 0}
-    for source in sources_below(directory):
+    for source in sorted({path.parent for path in profiles_below(directory)}):
         try:
             line = ", ".join(read(source))
             counts["read"] += 1
@@ -36,12 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{source.relative_to(directory)}: {line}")
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["refused"] else 0
-
-
-def sources_below(directory: Path) -> Iterator[Path]:
-    """Find folders of profiling files, and databases."""
-    yield from sorted({path.parent for path in profiles_below(directory)})
-    yield from sorted(path for path in directory.rglob("*.db") if is_database(path))
 
 
 def read(source: Path) -> Iterator[str]:

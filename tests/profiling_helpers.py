@@ -69,13 +69,9 @@ def followed(directory: Path, run: str) -> Path:
 
 
 def database(directory: Path, run: str) -> Path:
-    """Lay out a merged sample with its configuration and logs beside it."""
-    directory.mkdir(parents=True)
+    """Write what precice-profiling merged of a sample."""
     path = directory / "profiling.db"
     path.write_bytes(gzip.decompress((DATA / "databases" / f"{run}.db.gz").read_bytes()))
-    for other in (DATA / run).iterdir():
-        if other.suffix != ".txt":
-            shutil.copy(other, directory)
     return path
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
+from precice_lb.ingest.profiling.files import Events, FileEvents, Header, read_header
 from precice_lb.ingest.profiling.find import ProfiledCase, profiled_case
-from precice_lb.ingest.profiling.tables import DatabaseEvents
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
 
@@ -82,7 +81,7 @@ class Profile:
     ----------
     header : Header
         Whose file it is.
-    events : EventSource
+    events : FileEvents
         Where its events come from, with ``mesh_sizes`` (local vertices of the meshes that the rank provides) and
         ``last_us``, the last time in the file.
     calls : ndarray of CALL_DTYPE
@@ -93,7 +92,7 @@ class Profile:
 
     def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
         self.header, self._case = header, case or profiled_case("")
-        self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
+        self.events = FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = self.initialize = np.zeros(0, dtype=CALL_DTYPE)
         # Of each place in the nesting: how often its event ended, and its microseconds.
@@ -360,7 +359,7 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
-    """Read what a profiling file, or a database, says of one rank."""
+    """Read what a profiling file says of one rank."""
     return Profile(header, case, user_events=True).read()
 
 

@@ -58,8 +58,7 @@ def import_profiling(
     Parameters
     ----------
     directories : sequence of path
-        Profiling files, databases of ``precice-profiling merge``, or directories that are searched for profiling files
-        with everything below them.
+        Profiling files, or directories that are searched for them with everything below.
     output : path
         The store directory; made if missing.
     configuration : path, optional
