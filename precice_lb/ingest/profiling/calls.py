@@ -88,6 +88,8 @@ class Profile:
         One row per ``advance``, of those that nobody has taken away.
     initialize : ndarray of CALL_DTYPE
         One row; none if the file ends before it does.
+    finalized : bool
+        Whether the file was closed: the participant was finalised.
     """
 
     def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
@@ -95,8 +97,7 @@ class Profile:
         self.events = FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = self.initialize = np.zeros(0, dtype=CALL_DTYPE)
-        # Of each place in the nesting: how often its event ended, and its microseconds.
-        self._totals = np.zeros((0, 2), dtype=np.int64)
+        self.finalized = False
         self._keeps_user_events = user_events
         self._names: dict[str, int] = {}
         self._user: list[Rows] = []
@@ -125,25 +126,9 @@ class Profile:
         return self
 
     @property
-    def totals(self) -> dict[str, tuple[int, int]]:
-        """How often each event ended and its microseconds, by names from the outermost inwards, joined by ``/``."""
-        source = self.events
-        # A place may be known before its first event has ended.
-        known = zip(source.paths, self._totals.tolist(), strict=False)
-        totals = {"/".join(path): (count, total) for path, (count, total) in known if count}
-        if source.global_begin_us is not None and source.global_end_us is not None:
-            totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
-        return totals
-
-    @property
     def last_us(self) -> int:
         """The last time in the file."""
         return self.events.last_us
-
-    @property
-    def finalized(self) -> bool:
-        """Whether the file was closed: the participant was finalised."""
-        return self.events.global_end_us is not None or "finalize" in self.totals
 
     @property
     def user_names(self) -> tuple[str, ...]:
@@ -158,7 +143,7 @@ class Profile:
     @property
     def is_implicit(self) -> bool | None:
         """Whether the participant iterates within a time window, by its events; None where these do not tell."""
-        if any(path.rpartition("/")[2] in _IMPLICIT for path in self.totals):
+        if any(path[-1] in _IMPLICIT for path in self.events.paths[1:]):
             return True
         return False if self.tells_waits else None
 
@@ -299,10 +284,8 @@ class Profile:
         paths = self.events.paths
         weights, spans = np.array([_weights(path) for path in paths]), map(_span_name, paths)
         numbers = np.array([self._names.setdefault(name, len(self._names)) if name else -1 for name in spans])
-        self._totals = np.pad(self._totals, ((0, len(paths) - len(self._totals)), (0, 0)))
-        # Sums of a block stay far below 2^53, so they are exact.
-        for place, spent in enumerate((None, events.durations)):
-            self._totals[:, place] += np.bincount(events.paths, spent, len(paths)).astype(np.int64)
+        ended = ("finalize",) in paths and paths.index(("finalize",)) in events.paths
+        self.finalized |= ended or self.events.global_end_us is not None
         calls = np.flatnonzero(np.array([len(path) == 1 and path[0] in _COUPLING for path in paths])[events.paths])
         calls = calls[np.argsort(events.order[calls])]
         rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
