@@ -6,7 +6,6 @@ import fcntl
 import math
 import os.path
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -221,13 +220,15 @@ def runs_with_doubts(stores: Iterable[RankFile]) -> list[tuple[list[Group], str]
     the attempt. A participant occurs once in each run.
     """
     runs: list[tuple[list[Group], str]] = []
-    rest: list[list[Group]] = []
     for alike in _by(group_ranks(stores), lambda group: _values(group[0], "case", "run")):
         runs += _joined([group for group in alike if has_launch(group)])
+        untold: list[list[Group]] = []
         for cluster in _overlapping([group for group in alike if not has_launch(group)], group_interval):
-            rest += _told_apart(cluster, lambda group: group[0].metadata["participant"], lambda group: _place(group[0]))
-    counts = Counter(map(_signature, rest))
-    runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
+            untold += _told_apart(
+                cluster, lambda group: group[0].metadata["participant"], lambda group: _place(group[0])
+            )
+        places = [{store.directory for group in run for store in group} for run in untold]
+        runs += [(run, _BY_TIME if places.count(of) > 1 else "") for run, of in zip(untold, places, strict=True)]
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
 
 
@@ -273,10 +274,6 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
         ([launches[member] for member in members], next((doubts[m] for m in members if m in doubts), ""))
         for members in distinct.values()
     ]
-
-
-def _signature(run: Sequence[Group]) -> Hashable:
-    return _values(run[0][0], "case", "run"), frozenset(store.directory for group in run for store in group)
 
 
 def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
