@@ -45,10 +45,6 @@ CALL_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "call_us", *_COUNT
 where a time window size is received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call
 within a time window."""
 
-USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
-"""One row per event of the solver or its adapter: its name as a position in `Profile.user_names`, how many calls of
-``advance`` ended before it, when it began on the file's clock, and its duration with everything in it."""
-
 # Calls, with the event that encloses their coupling.
 _COUPLING = {"advance": "advanceCoupling", "initialize": "initalizeCouplingScheme"}
 _WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
@@ -100,7 +96,8 @@ class Profile:
         self.finalized = False
         self._keeps_user_events = user_events
         self._names: dict[str, int] = {}
-        self._user: list[Rows] = []
+        # Events of the solver or its adapter, with how many calls of ``advance`` ended before in place of the window.
+        self._user: list[Rows] = [SECTIONS.empty()]
         # Sums of the call that has not ended, and calls of ``advance`` that have.
         self._pending = np.zeros(1, dtype=CALL_DTYPE)
         self._ended = 0
@@ -271,11 +268,11 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
-        user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
-        sections = np.zeros(len(user), dtype=SECTIONS.dtype)
-        sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
-        sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+        sections = np.concatenate(self._user)
+        calls = sections["window"] - first
+        known = (calls >= 0) & (calls < len(windows))
+        sections = sections[known]
+        sections["window"] = windows[calls[known]]
         return sections
 
     def _take(self, events: Events) -> Rows:
@@ -308,10 +305,10 @@ class Profile:
         if self._keeps_user_events:
             mine = np.flatnonzero(numbers[events.paths] >= 0)
             mine = mine[np.argsort(events.order[mine])]
-            user = np.zeros(len(mine), dtype=USER_DTYPE)
+            user = np.zeros(len(mine), dtype=SECTIONS.dtype)
             user["name"] = numbers[events.paths[mine]]
-            user["call"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
-            user["begin_us"], user["duration_us"] = events.begins[mine], events.durations[mine]
+            user["window"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
+            user["begin_ns"], user["duration_ns"] = 1000 * events.begins[mine], 1000 * events.durations[mine]
             self._user.append(user)
         advances: Rows = rows[is_advance]
         if not self.tells_waits:
