@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.calls import profile_of
+from precice_lb.ingest.profiling import find_profiles, read_profile
 from precice_lb.ingest.profiling.find import profiles_below
 
 
@@ -41,7 +40,7 @@ def read(source: Path) -> Iterator[str]:
     """Read everything and say what it is."""
     headers, left_out = find_profiles([source])
     for header in headers:
-        profile = profile_of(header)
+        profile = read_profile(header.path)
         waits = "with" if profile.tells_waits else "without"
         yield f"{header.participant}-{header.rank}-{header.size} {len(profile.calls)} calls {waits} waits"
     yield from left_out

@@ -83,9 +83,9 @@ def import_files(paths: Sequence[Path]) -> Measurements:
     parts = [_measurements(str(path), read_rows(path)) for path in reversed(once.values())]
     first: dict[str, Measurements] = {}
     for part in parts:
-        for name, found in part.parameters.items():
+        for name, parameters in part.parameters.items():
             known = first.setdefault(name, part)
-            if found.keys() != known.parameters[name].keys():
+            if parameters.keys() != known.parameters[name].keys():
                 stated = (f"{', '.join(of.parameters[name]) or 'none'} in {of.sources[0]}" for of in (known, part))
                 raise DataError(
                     f"expected runs of one case, found {name} with the parameters {' and '.join(stated)}; give the "

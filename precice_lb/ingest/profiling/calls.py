@@ -335,12 +335,7 @@ def read_profile(path: str | Path) -> Profile:
     DataError
         If it is no profiling file of preCICE, or is damaged other than by its end being missing.
     """
-    return profile_of(read_header(path))
-
-
-def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
-    """Read what a profiling file says of one rank."""
-    return Profile(header, case, user_events=True).read()
+    return Profile(read_header(path), user_events=True).read()
 
 
 @lru_cache(maxsize=4096)
