@@ -1,4 +1,4 @@
-"""Read all profiling directories and databases below a directory, such as the tests of precice/profiling and preCICE.
+"""Read all profiling directories below a directory, such as the tests of precice/profiling and preCICE.
 
     git clone https://github.com/precice/profiling
     python benchmarks/profiles.py profiling/tests/cases
@@ -14,10 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.calls import profile_of
+from precice_lb.ingest.profiling import find_profiles, read_profile
 from precice_lb.ingest.profiling.find import profiles_below
-from precice_lb.ingest.profiling.tables import is_database
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args(arguments).directory
     counts = {"read": 0, "refused": 0}
-    for source in sources_below(directory):
+    for source in sorted({path.parent for path in profiles_below(directory)}):
         try:
             line = ", ".join(read(source))
             counts["read"] += 1
@@ -38,17 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if counts["refused"] else 0
 
 
-def sources_below(directory: Path) -> Iterator[Path]:
-    """Find folders of profiling files, and databases."""
-    yield from sorted({path.parent for path in profiles_below(directory)})
-    yield from sorted(path for path in directory.rglob("*.db") if is_database(path))
-
-
 def read(source: Path) -> Iterator[str]:
     """Read everything and say what it is."""
     headers, left_out = find_profiles([source])
     for header in headers:
-        profile = profile_of(header)
+        profile = read_profile(header.path)
         waits = "with" if profile.tells_waits else "without"
         yield f"{header.participant}-{header.rank}-{header.size} {len(profile.calls)} calls {waits} waits"
     yield from left_out

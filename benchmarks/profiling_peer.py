@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from precice_lb.ingest.profiling.calls import Profile
+from precice_lb.ingest.profiling.files import FileEvents
 
 Totals: TypeAlias = Mapping[tuple[str, int], Mapping[str, int]]
 """By participant and rank: the total microseconds of each event."""
@@ -29,6 +33,19 @@ _OF_PRECICE = re.compile(r"(sync|((set|get|reset)Mesh\w*|(map|read|write)\w*Data
 def totals_of(database: Path) -> Totals:
     """Sum the events of a database."""
     return _summed(database, _TOTALS)
+
+
+def event_totals(profile: Profile) -> dict[str, tuple[int, int]]:
+    """Count the events of a profiling file and sum up their microseconds, by names from the outermost inwards."""
+    source = FileEvents(profile.header)
+    totals: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for events in source:
+        for number, duration in zip(events.paths.tolist(), events.durations.tolist(), strict=True):
+            name = "/".join(source.paths[number])
+            totals[name] = totals[name][0] + 1, totals[name][1] + duration
+    if source.global_begin_us is not None and source.global_end_us is not None:
+        totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
+    return dict(totals)
 
 
 def totals_printed(participant: str, table: Path) -> Totals:

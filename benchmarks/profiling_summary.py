@@ -1,11 +1,11 @@
-"""`precice-lb summary` on a large database of precice-profiling: time and memory, beside precice-profiling-analyze.
+"""`precice-lb summary` on large profiling files: time and memory, beside precice-profiling-analyze.
 
     python benchmarks/profiling_summary.py --size 600 --peer PATH/TO/precice-profiling-merge
 
 writes synthetic profiling files of the given size (MiB) as mode ``fundamental`` of preCICE 3.4 does, has the peer merge
-them into a database (about twice as large), and sums this up both ways, alternating. The peer analyses one participant
-at a time and prints its first rank and those with the least and the most time in ``advance``. The figures of all ranks
-are compared with sums by SQL, those of the ranks that the peer prints also with what it prints.
+them into a database (about twice as large), and sums up both, alternating. The peer analyses one participant at a time
+and prints its first rank and those with the least and the most time in ``advance``. The figures of all ranks are
+compared with sums by SQL, those of the ranks that the peer prints also with what it prints.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         database = directory / "profiling.db"
         run(options.peer.name, [str(options.peer), str(folder), "--output", str(database)], directory)
         print(f"database: {database.stat().st_size / 2**30:.3f} GiB", flush=True)
-        return measure(database, options.peer.with_name("precice-profiling-analyze"), options.repeats)
+        return measure(folder, database, options.peer.with_name("precice-profiling-analyze"), options.repeats)
 
 
-def measure(database: Path, analyze: Path, repeats: int) -> int:
-    """Sum a database up both ways, print what that took, and compare."""
+def measure(folder: Path, database: Path, analyze: Path, repeats: int) -> int:
+    """Sum files and their database up, print what that took, and compare."""
     directory = database.parent
-    summary = [sys.executable, "-m", "precice_lb", "summary", database.name, "--format", "json", "--per-rank"]
+    summary = [sys.executable, "-m", "precice_lb", "summary", str(folder), "--format", "json", "--per-rank"]
     ours, theirs = [], []
     for _ in range(repeats):
         ours.append(run("summary", [*summary, "--warmup", "0"], directory))

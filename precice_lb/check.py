@@ -24,7 +24,6 @@ from precice_lb.dataset.series import (
     spread_of,
 )
 from precice_lb.layout import Layout
-from precice_lb.models.posterior import BayesRegressor
 from precice_lb.store.columns import Array, Mask
 from precice_lb.text import plural, to_jsonable
 
@@ -38,7 +37,7 @@ class Finding:
     """Something that speaks against measurements."""
 
     # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``threads``, ``shared cores``, ``other load``,
-    # ``repeated runs``, ``off the curve``, ``not measured``, ``not finished`` or ``missing``.
+    # ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
     kind: str
     # Name of the coupled run, or of several, and of the participant; empty for what concerns all.
     run: str
@@ -173,8 +172,6 @@ LARGEST_ERROR, OUTLIERS, FEWEST_WINDOWS = 0.02, 0.05, 5
 MOST_TIMES = 10
 # What is worth a word: a difference between runs of this share.
 BETWEEN_RUNS = 0.03
-# Layouts that make a curve; how far off it a reading is worth a word, and by what interval of the curve.
-CURVE, OFF, SURE = 4, 0.15, 0.99
 # Runs that overlap by more than this share of the shorter one.
 OVERLAP = 0.02
 
@@ -207,7 +204,7 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
             healths.append(health)
             # Of one whose compute time is negligible nothing is wrong.
             note(run, name, () if part.negligible else [*_of_threads(part), *_of_series(run, part, health)])
-    return CheckResult(tuple(healths), (*findings, *_repeated(healths), *_off_curve(healths), *_overlapping(runs)))
+    return CheckResult(tuple(healths), (*findings, *_repeated(healths), *_overlapping(runs)))
 
 
 def _judged_windows(run: CoupledRun, part: ParticipantRun) -> Mask:
@@ -333,48 +330,21 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: fl
     yield "warm-up", text, remedy, last
 
 
-def _versions(healths: Sequence[Health]) -> Iterator[tuple[str, list[Health]]]:
-    """Give what is known of each version of each participant, with the participant."""
-    groups: dict[tuple[str, str], list[Health]] = defaultdict(list)
-    for health in healths:
-        if health.seconds > 0 and not health.negligible:
-            groups[health.participant, health.version].append(health)
-    yield from ((participant, group) for (participant, _), group in groups.items())
-
-
 def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
     """Find runs of one version with the same ranks that differ by more than their windows explain."""
-    for participant, group in _versions(healths):
-        for layout in dict.fromkeys(health.layout for health in group):
-            alike = sorted((h for h in group if h.layout == layout), key=lambda health: health.per_iteration)
-            fastest, slowest = alike[0], alike[-1]
-            change = slowest.per_iteration / fastest.per_iteration - 1
-            known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
-            if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
-                text = f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}"
-                remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
-                yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
-
-
-def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
-    """Find rank counts at which a version was far from what its other runs tell: the noise of that reading."""
-    for participant, group in _versions(healths):
-        cores = np.array([float(health.layout.cores) for health in group])
-        seconds = np.array([health.per_iteration for health in group])
-        for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
-            here = cores == count
-            others = BayesRegressor().fit(cores[~here], seconds[~here])
-            expected = np.log(others.predict([count])[0])
-            low, high = np.log(others.predict_interval([count], SURE))[:, 0]
-            off, noise = float(np.median(np.log(seconds[here])) - expected), UNLIKELY * others.noise_
-            if abs(off) > max(OFF, math.hypot(high - expected if off > 0 else expected - low, noise)):
-                where = group[int(np.argmax(here))].layout.words
-                text = (
-                    f"on {where} it took {100 * math.expm1(off):+.3g} % beside what its runs on more and on fewer tell"
-                )
-                remedy = "it counts as a reading with noise: repeat it, and look for what was different in that run"
-                runs = ", ".join(health.run for health, mine in zip(group, here, strict=True) if mine)
-                yield Finding("off the curve", runs, participant, text, remedy, abs(off))
+    groups: dict[tuple[str, str, Layout], list[Health]] = defaultdict(list)
+    for health in healths:
+        if health.seconds > 0 and not health.negligible:
+            groups[health.participant, health.version, health.layout].append(health)
+    for (participant, _, layout), group in groups.items():
+        alike = sorted(group, key=lambda health: health.per_iteration)
+        fastest, slowest = alike[0], alike[-1]
+        change = slowest.per_iteration / fastest.per_iteration - 1
+        known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
+        if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
+            text = f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}"
+            remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
+            yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
 
 
 def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+from profiling_peer import differences, event_totals, totals_of
+
 from precice_lb.cli import main
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankFile
 
+__all__ = ["differences", "event_totals", "totals_of"]
 DATA = Path(__file__).parent / "data" / "profiling"
 
 
@@ -69,13 +75,9 @@ def followed(directory: Path, run: str) -> Path:
 
 
 def database(directory: Path, run: str) -> Path:
-    """Lay out a merged sample with its configuration and logs beside it."""
-    directory.mkdir(parents=True)
+    """Write what precice-profiling merged of a sample."""
     path = directory / "profiling.db"
     path.write_bytes(gzip.decompress((DATA / "databases" / f"{run}.db.gz").read_bytes()))
-    for other in (DATA / run).iterdir():
-        if other.suffix != ".txt":
-            shutil.copy(other, directory)
     return path
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, RecordedMeshes, recorded_meshes
+from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
@@ -55,6 +54,7 @@ def contents(store: RankFile) -> tuple[Any, ...]:
             for values in store.rows(table)
         ]
         for table in ("sections", "guesses", "counts")
+        if table in TABLES
     }
     lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
     tables = (store.advances, store.initialize, store.rows("mpi"), store.rows("cpu"), meshes.coordinates, meshes.cells)
@@ -85,7 +85,7 @@ def write_store(
     data = metadata(participant, rank, size, **more)
     writer = StoreWriter(directory, data, more.get("configuration", PARALLEL), keep_spool=spool)
     if meshes is not None:
-        writer.append(once="meshes", **meshes.arrays())
+        writer.append(None, None, {"meshes": 1}, **meshes.arrays())
     begun = [(500, 1000, 0, round(initialize_wait * 1e9))] if initialize is None else initialize
     writer.append(initialize=np.array(begun, dtype=INITIALIZE.dtype))
     names = {
@@ -94,13 +94,17 @@ def write_store(
         "counts": list(counts or {}),
     }
     planted = {
-        GUESSES: [(window, names["guesses"].index(name), round(s * 1e9), error) for window, name, s, error in guesses],
-        SECTIONS: [(names["sections"].index(name), *section) for name, *section in sections],
-        COUNTS: [(1, position, count) for position, count in enumerate((counts or {}).values())],
-        MPI: [(window, round(seconds * 1e9)) for window, seconds in mpi],
-        CPU: [(window, round(seconds * 1e9)) for window, seconds in cpu],
+        "guesses": [
+            (window, names["guesses"].index(name), round(s * 1e9), error) for window, name, s, error in guesses
+        ],
+        "sections": [(names["sections"].index(name), *section) for name, *section in sections],
+        "counts": [(1, position, count) for position, count in enumerate((counts or {}).values())],
+        "mpi": [(window, round(seconds * 1e9)) for window, seconds in mpi],
+        "cpu": [(window, round(seconds * 1e9)) for window, seconds in cpu],
     }
-    writer.append(rows(advances), names, **{table.name: np.array(v, table.dtype) for table, v in planted.items()})
+    # A room that is not there has no table.
+    tables = {table: np.array(values, TABLES[table].dtype) for table, values in planted.items() if table in TABLES}
+    writer.append(rows(advances), {table: names[table] for table in names if table in TABLES}, **tables)
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path
 

@@ -72,7 +72,9 @@ MODULES = {
         from pathlib import Path
         from collections.abc import Sequence
 
-        from precice_lb.ingest.csv import Sample, join
+        import numpy as np
+
+        from precice_lb.dataset import Measurements, Samples
 
 
         def read(paths: Sequence[Path], *, scale: float = 1.0):
@@ -87,8 +89,12 @@ MODULES = {
             scale
                 Seconds of one of its units.
             """
-            rows = [(path, *line.split()) for path in paths for line in path.read_text().splitlines()]
-            return join(Sample(name, int(ranks), scale * float(value), str(path)) for path, name, ranks, value in rows)
+            rows = [line.split() for path in paths for line in path.read_text().splitlines()]
+            frames = {}
+            for name in dict.fromkeys(name for name, *_ in rows):
+                ranks, times = np.array([cells for who, *cells in rows if who == name], float).T
+                frames[name] = Samples(ranks, scale * times)
+            return Measurements(frames, sources=tuple(map(str, paths)))
     ''',
     "site_learner": '''
         """A learner under a name of its own."""

@@ -47,7 +47,7 @@ def python(tree: Path, *arguments: object) -> str:
 
 def copy_without(rooms: list[str], directory: Path) -> Path:
     """Copy package and tests without the folders of some rooms and their lines."""
-    for name in ("precice_lb", "tests", "configs"):
+    for name in ("precice_lb", "tests", "configs", "benchmarks"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", directory)
     table = directory / "precice_lb" / "rooms.py"

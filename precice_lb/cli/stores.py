@@ -43,8 +43,8 @@ def summary(
 ) -> None:
     """Show what runs spent their time on, and what waiting cost.
 
-    Of recorded runs, or of any run of preCICE by its profiling files or a database of precice-profiling, as they are;
-    by default those below the current directory.
+    Of recorded runs, or of any run of preCICE by its profiling files, as they are; by default those below the current
+    directory.
 
     All times are means over the time windows after the warm-up: solve, mapping, wait and overhead, mean over a
     participant's ranks, slowest and fastest rank, and the share of the window. Waiting for partners is told apart from
@@ -129,7 +129,7 @@ def _no_run(source: Path) -> DataError:
     there = "none there or below" if source.is_dir() else "nothing there"
     return DataError(
         f"{where}: expected the directory of a run with preCICE's profiling files (precice-profiling/*; none with "
-        '<profiling mode="off"/>) or recorded stores (*.h5, *.spool), one of these files, or profiling.db; '
+        '<profiling mode="off"/>) or recorded stores (*.h5, *.spool), or one of these files; '
         f"found {there}; give another"
     )
 
@@ -226,18 +226,15 @@ def precice_profiling(
 ) -> None:
     """Turn preCICE's profiling files, of solvers in any language, into stores like recorded ones.
 
-    Databases that precice-profiling merge wrote from them are read too. Time windows come from
-    precice-<Participant>-iterations.log where it lies beside the profiling files; without it every coupling iteration
-    is taken for a window, and the command says so.
+    Time windows come from precice-<Participant>-iterations.log where it lies beside the profiling files; without it
+    every coupling iteration is taken for a window, and the command says so.
 
     Example: precice-lb import precice-profiling case/fluid case/solid --output precice-lb-store
-
-    Example: precice-lb import profiling.db --output precice-lb-store
 
     Parameters
     ----------
     sources
-        Profiling files or databases, or directories that are searched for profiling files with everything below them.
+        Profiling files, or directories that are searched for them with everything below.
     output
         Directory of the stores.
     config

@@ -79,7 +79,7 @@ class Samples:
         -------
         Samples
         """
-        shared = sorted(set.intersection(*(set(frame.parameters) for frame in frames)))
+        shared = [key for key in frames[0].parameters if all(key in frame.parameters for frame in frames)]
         return cls(
             **{name: np.concatenate([getattr(frame, name) for frame in frames]) for name in _COLUMNS},
             parameters={key: np.concatenate([frame.parameters[key] for frame in frames]) for key in shared},

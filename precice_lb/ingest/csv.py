@@ -6,9 +6,7 @@ import codecs
 import csv
 import io
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.measurements import once
+from precice_lb.dataset.measurements import joined
 from precice_lb.exceptions import DataError
 from precice_lb.store.columns import Values
 from precice_lb.text import checked_name
@@ -29,97 +27,6 @@ OPTIONAL_COLUMNS = ("standard_error", "iterations", "threads", "version")
 each rank, and which version of the participant ran."""
 
 _RESERVED = (*COLUMNS, *OPTIONAL_COLUMNS)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One participant in one run.
-
-    Attributes
-    ----------
-    participant : str
-        Its name.
-    ranks : int
-        Ranks it ran on.
-    seconds : float
-        Compute seconds per time window.
-    source : str
-        The file it was read from.
-    error : float
-        Standard error of the seconds; NaN where unknown.
-    iterations : float
-        Coupling iterations per time window; NaN where unknown.
-    parameters : mapping of str to float or str
-        What else is known of the run; an empty text where a table has an empty cell.
-    threads : int or None
-        Threads of each rank; None where unknown, which counts as one.
-    version : str
-        Which version of the participant ran; empty where there is one only.
-    where : str
-        The file and its line.
-    """
-
-    participant: str
-    ranks: int
-    seconds: float
-    source: str
-    error: float = math.nan
-    iterations: float = math.nan
-    parameters: Mapping[str, float | str] = field(default_factory=dict)
-    threads: int | None = None
-    version: str = ""
-    where: str = ""
-
-
-def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by cores; what another source says again counts once (`once`)."""
-    rows: dict[str, list[Sample]] = {}
-    sources: dict[str, None] = {}
-    for sample in samples:
-        rows.setdefault(sample.participant, []).append(sample)
-        sources.setdefault(sample.source)
-    if not rows:
-        raise DataError("expected at least one measurement, found none")
-    frames: dict[str, Samples] = {}
-    iterations: dict[str, float] = {}
-    remarks: list[str] = []
-    for name, entries in rows.items():
-        first = entries[0]
-        if reserved := [key for key in first.parameters if key.lower() in _RESERVED]:
-            raise DataError(
-                f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the "
-                "name of another column; rename it"
-            )
-        for other in entries:
-            if other.parameters.keys() != first.parameters.keys():
-                known, others = (", ".join(entry.parameters) or "none" for entry in (first, other))
-                raise DataError(
-                    f"expected runs of one case, found {name} with the parameters {known} in {first.source} and "
-                    f"{others} in {other.source}; give the same parameters for every run, or one case at a time"
-                )
-        columns = {key: [entry.parameters[key] for entry in entries] for key in first.parameters}
-        whole = Samples(
-            [entry.ranks for entry in entries],
-            [entry.seconds for entry in entries],
-            [entry.threads for entry in entries],
-            [entry.error for entry in entries],
-            version=[entry.version for entry in entries],
-            origin=[entry.where or entry.source for entry in entries],
-            parameters={key: _column(cells) for key, cells in columns.items() if any(cell != "" for cell in cells)},
-        )
-        kept, again = once(name, whole, [entry.source for entry in entries])
-        frames[name] = whole[kept]
-        remarks += again
-        counts = np.array([entry.iterations for entry in entries])[kept]
-        if np.isfinite(counts).any():
-            iterations[name] = float(np.nanmean(counts))
-    return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
-
-
-def _column(cells: Sequence[float | str]) -> Values:
-    """Turn the cells into numbers if they are; NaN for an empty one."""
-    numbers, texts = np.array([_number(cell) for cell in cells]), np.array([str(cell) for cell in cells])
-    return numbers if np.isin(texts[np.isnan(numbers)], ["", "nan"]).all() else texts
 
 
 _DELIMITERS = ",;\t"
@@ -135,11 +42,11 @@ def read_csv(path: str | Path) -> Measurements:
     ----------
     path : path
         Text in UTF-8, or in UTF-16 with a mark, with a header; cells apart by commas, semicolons or tabs, numbers with
-        decimal points or commas. Columns ``participant`` (name), ``ranks``
-        (whole number from 1) and ``seconds`` (compute seconds per time window, above 0) in any order; optionally
-        ``standard_error`` (of the seconds, from 0) and ``iterations`` (coupling iterations per time window, from 1),
-        empty where unknown, ``threads`` (of each rank, 1 where empty) and ``version`` (of the participant, such as
-        gpu; empty where there is one only). Every further column is a parameter of the row.
+        decimal points. Columns ``participant`` (name), ``ranks`` (whole number from 1) and ``seconds`` (compute seconds
+        per time window, above 0) in any order; optionally ``standard_error`` (of the seconds, from 0) and
+        ``iterations`` (coupling iterations per time window, from 1), empty where unknown, ``threads`` (of each rank, 1
+        where empty) and ``version`` (of the participant, such as gpu; empty where there is one only). Every further
+        column is a parameter of the row.
 
     Returns
     -------
@@ -152,12 +59,13 @@ def read_csv(path: str | Path) -> Measurements:
     DataError
         If the file cannot be read, a column is missing or a value is not what it should be, with the line.
     """
-    return join(_checked(str(path), read_rows(Path(path))))
+    return joined([_measurements(str(path), read_rows(Path(path)))])
 
 
 def read_frame(frame: Any) -> Measurements:
     """Read measurements from a long pandas DataFrame as if it were such a file."""
-    return join(_checked("DataFrame", _rows("DataFrame", frame.to_csv(index=False), place="row", shift=-1)))
+    rows = _rows("DataFrame", frame.to_csv(index=False), place="row", shift=-1)
+    return joined([_measurements("DataFrame", rows)])
 
 
 def import_files(paths: Sequence[Path]) -> Measurements:
@@ -172,7 +80,18 @@ def import_files(paths: Sequence[Path]) -> Measurements:
     """
     # A file that is named twice says nothing anew.
     once = {path.resolve(): path for path in reversed(paths)}
-    return join(sample for path in reversed(once.values()) for sample in _checked(str(path), read_rows(path)))
+    parts = [_measurements(str(path), read_rows(path)) for path in reversed(once.values())]
+    first: dict[str, Measurements] = {}
+    for part in parts:
+        for name, parameters in part.parameters.items():
+            known = first.setdefault(name, part)
+            if parameters.keys() != known.parameters[name].keys():
+                stated = (f"{', '.join(of.parameters[name]) or 'none'} in {of.sources[0]}" for of in (known, part))
+                raise DataError(
+                    f"expected runs of one case, found {name} with the parameters {' and '.join(stated)}; give the "
+                    "same parameters for every run, or one case at a time"
+                )
+    return joined(parts)
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
@@ -271,37 +190,10 @@ def _rows(
         while len(cells) > width and not cells[-1]:
             cells.pop()
         if len(cells) != width:
-            remedy = "; with decimal commas separate cells by semicolons" if len(cells) > width else ""
+            remedy = "; write decimal points" if len(cells) > width else ""
             raise DataError(f"{where}: expected {width} columns as in the header, found {len(cells)}{remedy}")
         rows.append((where, dict(zip(header, cells, strict=True))))
-    return _with_points(rows)
-
-
-# Numbers as spreadsheets of half of Europe write them too, and what may as well be thousands of the other half.
-_NUMBER = re.compile(r"[+-]?(?:\d*\.?\d*|[\d.]+,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
-
-
-def _with_points(rows: _Placed) -> _Placed:
-    """Write decimal commas as points, in columns of numbers; refuse tables in which a comma may be something else."""
-    header = rows[0][1] if rows else {}
-    names = [name for name in header if all(_NUMBER.fullmatch(row[name]) for _, row in rows)]
-    cells = [(where, name, row[name]) for where, row in rows for name in names]
-    commas = [cell for cell in cells if "," in cell[2]]
-    if not commas:
-        return rows
-    where, name, text = commas[0]
-    if all(_THOUSANDS.fullmatch(text) for *_, text in commas):
-        raise DataError(
-            f"{where}: expected a decimal comma or none in column {name}, found {text!r}, which may be thousands; "
-            "write a decimal point, and no separators of thousands"
-        )
-    if points := [cell for cell in cells if "." in cell[2]]:
-        raise DataError(
-            f"{points[0][0]}: expected decimal commas as in {where} ({text!r}), found {points[0][2]!r} in column "
-            f"{points[0][1]}; write all numbers alike, and no separators of thousands"
-        )
-    return [(where, row | {name: row[name].replace(",", ".") for name in names}) for where, row in rows]
+    return rows
 
 
 # What a cell has to be, where there is one: in words, and whether a number is that.
@@ -312,15 +204,15 @@ _NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
 }
 
 
-def _checked(source: str, rows: _Placed) -> list[Sample]:
-    samples = []
-    named: dict[str, str] = {}
+def _measurements(source: str, rows: _Placed) -> Measurements:
+    """Check the rows of one file."""
+    participants: dict[str, list[tuple[Any, ...]]] = {}
     for where, row in rows:
         name, version = row["participant"], row.get("version", "")
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
         ranks = _count(where, "ranks", row["ranks"])
-        threads = _count(where, "threads", row["threads"] or "1") if "threads" in row else None
+        threads = _count(where, "threads", row["threads"] or "1") if "threads" in row else math.nan
         seconds, error, iterations = (
             checked_number(where, column, row[column], *wanted) if row.get(column) or column in COLUMNS else math.nan
             for column, wanted in _NUMBERS.items()
@@ -329,17 +221,31 @@ def _checked(source: str, rows: _Placed) -> list[Sample]:
             checked_name(version or "none", "version")
         except ValueError as problem:
             raise DataError(f"{where}: column version: {problem}") from None
+        cells = participants.setdefault(name, [])
         # Else what is missing here would be a version of its own.
-        if bool(version) != bool(named.setdefault(name, version)):
+        if cells and bool(version) != bool(cells[0][5]):
             raise DataError(
                 f"{where}: expected a version in every row of {name} or in none, found {version or 'none'}, unlike in "
                 "rows before"
             )
-        parameters = {key: text for key, text in row.items() if key not in _RESERVED}
-        samples.append(Sample(name, ranks, seconds, source, error, iterations, parameters, threads, version, where))
-    if not samples:
+        cells.append((ranks, seconds, threads, error, math.nan, version, where, iterations, row))
+    if not participants:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
-    return samples
+    frames: dict[str, Samples] = {}
+    iterations_of: dict[str, float] = {}
+    for name, cells in participants.items():
+        *columns, counts, texts = zip(*cells, strict=True)
+        further = {key: [row[key] for row in texts] for key in texts[0] if key not in _RESERVED}
+        frames[name] = Samples(*columns, parameters={key: _column(of) for key, of in further.items() if any(of)})
+        if np.isfinite(counts).any():
+            iterations_of[name] = float(np.nanmean(counts))
+    return Measurements(frames, iterations=iterations_of, sources=(source,))
+
+
+def _column(cells: Sequence[str]) -> Values:
+    """Turn the cells into numbers if they are; NaN for an empty one."""
+    numbers, texts = np.array([_number(cell) for cell in cells]), np.array(cells)
+    return numbers if np.isin(texts[np.isnan(numbers)], ["", "nan"]).all() else texts
 
 
 def _check_header(where: str, header: list[str], columns: Sequence[str], optional: Sequence[str]) -> None:
@@ -384,11 +290,9 @@ def whole_number(text: str) -> int | None:
     return int(value) if value.is_integer() and abs(value) < _LARGEST else None
 
 
-def _number(cell: float | str) -> float:
+def _number(cell: str) -> float:
     """Read a number; NaN for what is none, also where Python takes it for one: 1_0, and digits of other scripts."""
-    if isinstance(cell, str) and ("_" in cell or not cell.isascii()):
-        return math.nan
     try:
-        return float(cell)
+        return float(cell) if cell.isascii() and "_" not in cell else math.nan
     except ValueError:
         return math.nan

@@ -193,7 +193,7 @@ class Recorder:
         """Write what the rank said about its meshes."""
         with self._writing() as writer:
             if writer is not None:
-                writer.append(None, None, "meshes", **notes.recorded(writer.metadata["rank"]).arrays())
+                writer.append(None, None, {"meshes": 1}, **notes.recorded(writer.metadata["rank"]).arrays())
 
     def take(self, call: tuple[int, int, float, bool, int, int]) -> None:
         """Take a call of ``advance``."""
@@ -322,7 +322,7 @@ class Recorder:
     def _write_before(self) -> None:
         if self._taken.before is not None and self._writer is not None and self.is_open:
             names = {table: names.texts for table, names in self._names.items()}
-            self._writer.append(**self._taken.before, names=names, once=self._taken.number)
+            self._writer.append(**self._taken.before, names=names, once={"flush": self._taken.number})
         self._taken.before = None
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Integers, Rows, StoreTable, Tables, joined
-from precice_lb.store.rank_file import attribute, dataset, item, metadata_of, opened, table, texts
+from precice_lb.store.rank_file import attribute, dataset, item, metadata_of, opened, table
 from precice_lb.store.records import RankFile, table_rows, wrap_read_errors
 from precice_lb.store.schema import METADATA, check_format, decode, encode, validate
 
@@ -70,8 +70,8 @@ def read_merged(path: Path) -> list[RankFile]:
         shapes = {name: column.shape for name, column in _columns(file).items()}
         if index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
-        common, different = metadata_of(file.attrs), [json.loads(text) for text in texts(file, "metadata")]
-        initialize, configurations = table(file, "initialize"), texts(file, "configurations")
+        common, different = metadata_of(file.attrs), [json.loads(text) for text in _texts(file, "metadata")]
+        initialize, configurations = table(file, "initialize"), _texts(file, "configurations")
         if not len(different) == len(initialize) == ranks:
             raise StoreError(f"expected metadata and a row of /initialize of each of the {ranks} ranks")
         stores = []
@@ -85,6 +85,10 @@ def read_merged(path: Path) -> list[RankFile]:
             read = functools.partial(_tables, path, index, position)
             stores.append(RankFile(path, metadata, configurations[row["configuration"]], tables, read))
         return stores
+
+
+def _texts(file: h5py.File, name: str) -> list[str]:
+    return list(dataset(file, name, None).asstr()[...])
 
 
 def _tables(path: Path, index: Rows, position: int, names: Iterable[str]) -> Tables:

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import io
 import json
-import math
 import os
 import platform
 import shutil
@@ -147,20 +146,6 @@ def _is_written(store: RankFile) -> bool:
         return isinstance(error, psutil.AccessDenied)
 
 
-# How many bytes at most each filter of a store makes of one: deflate 258 bytes of two bits (RFC 1951); where all values
-# of a chunk are alike, earlier packing has 16 bytes of a chunk of up to 1 MiB.
-_FILTERS = {
-    h5py.h5z.FILTER_DEFLATE: 1032,
-    h5py.h5z.FILTER_SCALEOFFSET: 1 << 16,
-    h5py.h5z.FILTER_SHUFFLE: 1,
-    h5py.h5z.FILTER_FLETCHER32: 1,
-}
-# For chunks that are not there: a file may end before its first rows.
-_FREE_BYTES = 1 << 20
-# Texts that are read at once: any number of them may be one and the same in the file.
-_TEXTS = 256
-
-
 def opened(path: Path) -> h5py.File:
     """Open a file for reading, which must not be a link.
 
@@ -199,7 +184,7 @@ def item(parent: h5py.Group, name: str, kind: type[h5py.Group] | type[h5py.Datas
 
 
 def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensions: int = 1) -> h5py.Dataset:
-    """Give a dataset, unread: of a type (or of texts) and a shape that its bytes in the file allow."""
+    """Give a dataset, unread: of a type, or of texts, and of so many dimensions."""
     source = item(parent, name, h5py.Dataset)
     if source is None:
         raise StoreError(f"expected /{name}, found none")
@@ -212,14 +197,6 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
         check_type(name, stored_type, dtype)
     elif h5py.check_string_dtype(stored_type) is None:
         raise StoreError(f"expected texts in /{name}, found {stored_type}")
-    properties = source.id.get_create_plist()
-    filters = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
-    if len(set(filters)) < len(filters) or not _FILTERS.keys() >= set(filters):
-        raise StoreError(f"expected /{name} to be packed as stores are, found the filters {filters}")
-    stored = min(source.id.get_storage_size(), source.file.id.get_filesize())
-    most = _FREE_BYTES + stored * math.prod(_FILTERS[number] for number in filters)
-    if max(math.prod(shape), math.prod(source.chunks or ())) * stored_type.itemsize > most:
-        raise StoreError(f"expected as many values in /{name} as its {stored} bytes hold, found shape {shape}")
     return source
 
 
@@ -228,18 +205,6 @@ def table(file: h5py.File, name: str) -> Values:
     if name not in file:
         return TABLES[name].empty()
     return table_rows(name, dataset(file, name, TABLES[name].dtype)[...])
-
-
-def texts(file: h5py.File, name: str) -> list[str]:
-    """Read texts, which together are no longer than the file."""
-    read: list[str] = []
-    length, source = 0, dataset(file, name, None)
-    for begin in range(0, len(source), _TEXTS):
-        read.extend(source.asstr()[begin : begin + _TEXTS])
-        length += sum(map(len, read[begin:]))
-        if length > file.id.get_filesize():
-            raise StoreError(f"expected texts in /{name} of their own, found the same ones many times")
-    return read
 
 
 class Tail:

@@ -6,10 +6,8 @@ import fcntl
 import math
 import os.path
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -181,8 +179,6 @@ def _rows_agree(first: RankFile, second: RankFile) -> bool:
 T = TypeVar("T")
 Group = Sequence[RankFile]
 
-# Launches of a participant that ran in turn share no more of the first one's time, by clocks of different nodes.
-_IN_TURN = 0.75
 _BY_TIME = "which ranks and participants belong together is taken from when they ran: the stores say no launch"
 
 
@@ -224,13 +220,15 @@ def runs_with_doubts(stores: Iterable[RankFile]) -> list[tuple[list[Group], str]
     the attempt. A participant occurs once in each run.
     """
     runs: list[tuple[list[Group], str]] = []
-    rest: list[list[Group]] = []
     for alike in _by(group_ranks(stores), lambda group: _values(group[0], "case", "run")):
         runs += _joined([group for group in alike if has_launch(group)])
+        untold: list[list[Group]] = []
         for cluster in _overlapping([group for group in alike if not has_launch(group)], group_interval):
-            rest += _told_apart(cluster, lambda group: group[0].metadata["participant"], lambda group: _place(group[0]))
-    counts = Counter(map(_signature, rest))
-    runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
+            untold += _told_apart(
+                cluster, lambda group: group[0].metadata["participant"], lambda group: _place(group[0])
+            )
+        places = [{store.directory for group in run for store in group} for run in untold]
+        runs += [(run, _BY_TIME if places.count(of) > 1 else "") for run, of in zip(untold, places, strict=True)]
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
 
 
@@ -253,22 +251,15 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
         for meeting in _meetings(launch):
             meetings.setdefault(meeting, []).append(number)
     for members in meetings.values():
-        sides = _by(sorted(members, key=times.__getitem__), names.__getitem__)
+        sides = _by(members, names.__getitem__)
         if len(sides) != 2:
             continue
         one, other = sides
         shared = {(a, b): both for a in one for b in other if (both := _overlap(times[a], times[b])) >= 0}
-        ranked = {n: sorted(both for pair, both in shared.items() if n in pair) for n in members}
-        pairs = [pair for pair, both in shared.items() if all(both > 2 * [-1, *ranked[n]][-2] for n in pair)]
-        left = [[n for n in side if not any(n in pair for pair in pairs)] for side in (one, other)]
-        in_order = list(zip(*left, strict=False))
-        if len(left[0]) == len(left[1]) and shared.keys() >= {*in_order}:
-            turns = ((times[n], times[after]) for side in left for n, after in pairwise(side))
-            if all(after[0] > before[1] - _IN_TURN * (before[1] - before[0]) for before, after in turns):
-                pairs += in_order
-        for a, b in pairs:
+        for (a, b), both in shared.items():
+            rivals = (time for pair, time in shared.items() if (a in pair) != (b in pair))
             joined = runs[a] | runs[b]
-            if len({names[member] for member in joined}) == len(joined):
+            if both > 2 * max(rivals, default=-1) and len({names[member] for member in joined}) == len(joined):
                 for member in joined:
                     runs[member] = joined
         for a, b in shared:
@@ -283,10 +274,6 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
         ([launches[member] for member in members], next((doubts[m] for m in members if m in doubts), ""))
         for members in distinct.values()
     ]
-
-
-def _signature(run: Sequence[Group]) -> Hashable:
-    return _values(run[0][0], "case", "run"), frozenset(store.directory for group in run for store in group)
 
 
 def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:

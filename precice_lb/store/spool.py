@@ -191,7 +191,7 @@ class StoreWriter:
         try:
             while True:
                 # Bytes of complete blocks, and what they hold: one value, so that no exception comes between.
-                self._done: tuple[int, Mapping[str, int | str]] = (0, {})
+                self._done: tuple[int, Mapping[str, int]] = (0, {})
                 self._write(_text_block("head", head))
                 if publish(draft, self.path):
                     break
@@ -203,7 +203,7 @@ class StoreWriter:
         finally:
             draft.unlink(missing_ok=True)
 
-    def _write(self, data: bytes, **written: int | str) -> None:
+    def _write(self, data: bytes, **written: int) -> None:
         """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
         if os.getpid() != self._pid:
             return
@@ -241,23 +241,21 @@ class StoreWriter:
         self,
         advances: Rows | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
-        once: int | str | None = None,
+        once: Mapping[str, int] | None = None,
         **tables: Values,
     ) -> None:
         """Append rows of ``advance`` and of other tables by one system call; those come last, as what counts.
 
-        ``names`` are by table all that its rows have counted so far. What is written ``once`` under a word, or a number
-        that differs from the last one, is not written again.
+        ``names`` are by table all that its rows have counted so far. What was written last under the same word and
+        number is not written again.
         """
-        done = self._done[1]
-        key = "number" if isinstance(once, int) else str(once)
-        written: dict[str, int | str] = {} if once is None else {key: once}
-        if once is not None and done.get(key) == once:
+        done, written = self._done[1], dict(once or {})
+        if once and once.items() <= done.items():
             return
         new: dict[str, Values] = {}
         for table, texts in (names or {}).items():
             name = TABLES[table].names
-            new[name] = encode_names(name, texts[int(done.get(name, 0)) :])
+            new[name] = encode_names(name, texts[done.get(name, 0) :])
             written[name] = len(texts)
         rows = {**new, **tables, **({} if advances is None else {"advances": advances})}
         self._write(b"".join(_saved(name, r, TABLES[name].dtype) for name, r in rows.items() if len(r)), **written)

@@ -139,16 +139,6 @@ def test_runs_with_other_iterations_are_compared_per_iteration(tmp_path: Path) -
     assert [health.seconds for health in result.healths] == pytest.approx([0.3, 0.45], rel=0.02)
 
 
-def test_a_run_that_contradicts_the_others_is_shown_as_the_noise_of_its_reading(tmp_path: Path) -> None:
-    for index, (ranks, factor) in enumerate([(1, 1.0), (2, 1.0), (4, 1.6), (8, 1.0), (16, 1.0)]):
-        costs = {"A": noisy(index, 40, seconds=8.0 / ranks * factor), "B": noisy(50 + index, 40, seconds=9.0)}
-        plant(tmp_path / f"{index}", costs, begin=1000.0 * index, ranks=ranks, run=f"run{index}")
-    (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "off the curve"]
-    assert (finding.run, finding.participant) == ("run2", "A")
-    assert finding.size == pytest.approx(math.log(1.6), rel=0.15)
-    assert re.fullmatch(r"on 4 ranks it took \+\d+.* % beside what its runs on more and on fewer tell", finding.text)
-
-
 def test_warmup_of_a_run_is_named_with_what_to_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = noisy(1, 60)
     a[:4] *= 1.8

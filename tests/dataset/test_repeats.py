@@ -24,9 +24,13 @@ def test_a_gross_outlier_among_repeats_decides_nothing_and_is_named(
     expected, seconds = (recommend_split(path, 5200).window_seconds for path in (without, TABLE))
     assert seconds == pytest.approx(expected, rel=0.02)
     assert main(["recommend", str(TABLE), "--ranks", "5200", "--coupling", "parallel"]) == 0
-    words = " ".join("".join(capsys.readouterr()).split())
-    assert "outlier_in_repeats.csv, line 5: 1.9 s of Sea on 4400 ranks is left out, far from 3 other readings" in words
-    assert "correct it, or measure there again" in words
+    # A long path is broken anywhere.
+    words = "".join("".join(capsys.readouterr()).split())
+    for said in (
+        "outlier_in_repeats.csv, line 5: 1.9 s of Sea on 4400 ranks is left out, far from 3 other readings",
+        "correct it, or measure there again",
+    ):
+        assert said.replace(" ", "") in words
 
 
 @pytest.mark.parametrize(("off", "kept"), [(1.9, 0.155), (0.012, 0.155)])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import database
+from profiling_helpers import case
 from record_helpers import configuration, run_pair
 from report_helpers import refused
 from store_helpers import START, row, write_store
@@ -99,7 +99,7 @@ def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: P
 
 @pytest.mark.parametrize("run", ["all-implicit", "api-just-in-time", "all-parallel"])
 def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) -> None:
-    import_profiling([database(tmp_path / "merged", run)], tmp_path / "stores")
+    import_profiling([case(tmp_path / "run", run)], tmp_path / "stores")
     assert export_trace([tmp_path / "stores"], tmp_path / "trace.json") > 20
     assert checked(tmp_path / "trace.json")
 

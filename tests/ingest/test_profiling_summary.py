@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import case, database, summaries
+from profiling_helpers import DATA, case, database, differences, event_totals, summaries, summed_up, totals_of
 from report_helpers import refused
 
 from precice_lb.cli import main
@@ -21,10 +21,10 @@ def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> No
     import_profiling([source], tmp_path / "store")
     for store in map(read_store, find_stores([tmp_path / "store"])):
         profile = read_profile(source / "precice-profiling" / f"{store.metadata['participant']}-0-1.txt")
-        assert any(name.startswith("solver.advance/readData.") for name in profile.totals)
+        assert any(name.startswith("solver.advance/readData.") for name in event_totals(profile))
         assert store.names("sections") == profile.user_names
         assert store.names("sections")[0] == "assembly"
-        count, microseconds = profile.totals["solver.advance/assembly"]
+        count, microseconds = event_totals(profile)["solver.advance/assembly"]
         sections, calls = store.rows("sections")[store.rows("sections")["name"] == 0], store.advances
         assert sections["duration_ns"].sum() == 1000 * microseconds
         # One in each call, which begins after it has ended.
@@ -35,11 +35,8 @@ def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> No
         assert (ends[1:] > calls["begin_ns"][:-1]).all()
 
 
-@pytest.mark.parametrize("kind", ["files", "database"])
-def test_profiling_files_and_databases_are_summed_up_as_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    source = (case if kind == "files" else database)(tmp_path / "run", "all-implicit")
+def test_profiling_files_are_summed_up_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = case(tmp_path / "run", "all-implicit")
     before = sorted(tmp_path.rglob("*"))
     runs = summaries(capsys, "--per-rank", source, "--warmup", 1)
     assert sorted(tmp_path.rglob("*")) == before
@@ -79,15 +76,15 @@ def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest
     assert main(["summary", str(folder)]) == 0
 
 
-def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
+def test_files_far_from_their_configuration_are_summed_up_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    merged = database(tmp_path / "merged", "fundamental")
-    configuration = merged.with_name("precice-config.xml").rename(tmp_path / "elsewhere.xml")
-    assert "give one (--config)" in refused(capsys, "import", merged, "--output", tmp_path / "none")
-    (run,) = summaries(capsys, "--per-rank", merged, "--config", configuration)
+    source = case(tmp_path / "run", "fundamental")
+    configuration = (source / "precice-config.xml").rename(tmp_path / "elsewhere.xml")
+    assert "give one (--config)" in refused(capsys, "import", source, "--output", tmp_path / "none")
+    (run,) = summaries(capsys, "--per-rank", source, "--config", configuration)
     assert sorted(run["participants"]) == ["A", "B"]
-    import_profiling([case(tmp_path / "run", "fundamental")], tmp_path / "store")
+    import_profiling([source], tmp_path / "store", configuration=configuration)
     refusal = refused(capsys, "summary", tmp_path / "store", "--config", configuration)
     assert "--config: expected profiling files" in refusal
 
@@ -108,3 +105,20 @@ def test_a_run_that_was_killed_says_over_which_windows_its_means_are(
     assert main(["summary", str(tmp_path), "--warmup", "0"]) == 0
     words = "not finished: A did not come to the end.*over 2 windows of A and 6 windows of B after a warm-up of 0"
     assert re.search(words, " ".join(capsys.readouterr().out.split()))
+
+
+@pytest.mark.parametrize("sample", sorted(path.name.removesuffix(".db.gz") for path in DATA.glob("databases/*")))
+def test_figures_are_those_of_the_database_of_preciceprofiling_which_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sample: str
+) -> None:
+    merged, source = database(tmp_path, sample), case(tmp_path / "run", sample)
+    configuration, totals = (source / "precice-config.xml").read_text(), totals_of(merged)
+    assert totals
+    run = summed_up(capsys, source, "--per-rank", "--warmup", 0)
+    assert differences(run, totals, merged, configuration) == []
+    # A microsecond more is seen.
+    name, rank = next(iter(totals))
+    more = {**totals, (name, rank): {**totals[name, rank], "solver.advance": totals[name, rank]["solver.advance"] + 1}}
+    assert len(differences(run, more, merged, configuration)) == 1
+    for command in (("summary",), ("import", "-o", tmp_path / "stores")):
+        assert "a database of precice-profiling" in refused(capsys, *command, merged)

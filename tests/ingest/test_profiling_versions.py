@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import case, imported, report, summaries, to_json
+from profiling_helpers import case, event_totals, imported, report, summaries, to_json
 from report_helpers import refused
 
 from precice_lb.cli import main
@@ -108,7 +108,7 @@ def test_the_last_end_counts_at_every_depth(tmp_path: Path) -> None:
     names = "N1:a N2:b N3:c N5:solver.advance N6:advance"
     path = tmp_path / "A-0-1.txt"
     path.write_text("\n".join([head, *names.split(), *records.split(), ""]))
-    totals = read_profile(path).totals
+    totals = event_totals(read_profile(path))
     planted = {"a": (1, 50), "a/b": (1, 30), "a/b/c": (1, 10)}
     assert {name: totals[f"solver.advance/{name}"] for name in planted} == planted
 

@@ -29,19 +29,12 @@ print(sys.path.count(sys.path[0]), __annotations__ if "__annotations__" in globa
 '''
 
 ENDINGS = {
-    "returns": "print('fine')",
     "exit code": "import sys; sys.exit(3)",
-    "exit text": "import sys; sys.exit('over')",
-    "exit true": "import sys; sys.exit(True)",
     "hard exit": "import os; os._exit(5)",
-    "exception": "def work(x):\n    return 1 / x\n\nwork(0)",
     "chained": "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('worse') from error",
     "interrupt": "raise KeyboardInterrupt",
-    "abort": "import os; os.abort()",
     "syntax": "print('no'\nx = = 1",
     "own hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0], a[2].tb_frame.f_code.co_name)\n1 / 0",
-    "thread": "import threading\nt = threading.Thread(target=lambda: print('thread'))\nt.start()",
-    "encoding": "# -*- coding: latin-1 -*-\nprint('fine')",
 }
 
 
@@ -79,20 +72,16 @@ def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
     ("arguments", "words"),
     [
         (["nowhere.py"], "nowhere.py: expected a Python script or a program, found none of that name here, beside "),
-        (["sub/nowhere.py"], "sub/nowhere.py: expected a Python script or a program, found none"),
         (["."], ".: expected a Python script or a program, found none"),
         (["no-such-solver"], "no-such-solver: expected a Python script or a program, found none"),
         (["./run.sh"], "./run.sh: expected a program that can be executed, found one without the permission; chmod +x"),
-        (["compiled"], "compiled: expected a program that can be executed, found one without the permission"),
         (["stale"], "./stale: expected a program that can be executed, found: No such file or directory; see whether"),
         (["headless"], "./headless: expected a program that can be executed, found: Exec format error; see whether"),
         ([], "usage: precice-lb run"),
-        (["--", "no-such-program"], "no-such-program: expected a Python script or a program"),
     ],
 )
 def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
     (tmp_path / "run.sh").write_text("#!/bin/sh\npython3 solver.py\n")
-    (tmp_path / "compiled").write_bytes(b"\x7fELF")
     for name, text in (("stale", "#!/elsewhere/bin/python3\n"), ("headless", "print()\n")):
         program(tmp_path / name, text)
     ours = _ours(tmp_path, *arguments)
@@ -147,11 +136,8 @@ print(precice.__version__, {name}.__mro__[1].__module__)
     ("imports", "name"),
     [
         ("import precice", "precice.Participant"),
-        ("import precice as p", "p.Participant"),
         ("from precice import Participant as P", "P"),
-        ("import cyprecice", "cyprecice.Participant"),
         ("from cyprecice import Participant as P", "P"),
-        ("import precice_lb as precice", "precice.Participant"),
         ("from precice_lb import Participant as P", "P"),
         ("import adapter", "adapter.kept"),
     ],

@@ -63,8 +63,7 @@ def _splits(store: Path) -> list[dict[str, int]]:
                 ],
                 [{"A": 1, "B": 3}, {"A": 2, "B": 2}, {"A": 3, "B": 1}],
             )
-            for seconds in (5.0, 100.0)
-            for ahead in (-3.0, 3.0)
+            for seconds, ahead in ((5.0, 1.0), (100.0, -3.0), (100.0, 3.0))
         ],
     ],
 )

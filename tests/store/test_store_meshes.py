@@ -74,7 +74,7 @@ def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
     planted, sizes = notes(0), []
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     for meshes in (None, planted):
-        writer.append(**({} if meshes is None else {"once": "meshes", **meshes.arrays()}))
+        writer.append(**({} if meshes is None else {"once": {"meshes": 1}, **meshes.arrays()}))
         sizes.append(writer.path.stat().st_size)
     writer.close(finished=True, ended_unix_ns=START)
     content, cut = writer.path.read_bytes(), tmp_path / "cut.spool"

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
+from precice_lb.ingest.profiling.files import Events, FileEvents, Header, read_header
 from precice_lb.ingest.profiling.find import ProfiledCase, profiled_case
-from precice_lb.ingest.profiling.tables import DatabaseEvents
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
 
@@ -45,10 +44,6 @@ CALL_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "call_us", *_COUNT
 ``waitAndReceiveData`` and ``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events,
 where a time window size is received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call
 within a time window."""
-
-USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
-"""One row per event of the solver or its adapter: its name as a position in `Profile.user_names`, how many calls of
-``advance`` ended before it, when it began on the file's clock, and its duration with everything in it."""
 
 # Calls, with the event that encloses their coupling.
 _COUPLING = {"advance": "advanceCoupling", "initialize": "initalizeCouplingScheme"}
@@ -82,25 +77,27 @@ class Profile:
     ----------
     header : Header
         Whose file it is.
-    events : EventSource
+    events : FileEvents
         Where its events come from, with ``mesh_sizes`` (local vertices of the meshes that the rank provides) and
         ``last_us``, the last time in the file.
     calls : ndarray of CALL_DTYPE
         One row per ``advance``, of those that nobody has taken away.
     initialize : ndarray of CALL_DTYPE
         One row; none if the file ends before it does.
+    finalized : bool
+        Whether the file was closed: the participant was finalised.
     """
 
     def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
         self.header, self._case = header, case or profiled_case("")
-        self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
+        self.events = FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = self.initialize = np.zeros(0, dtype=CALL_DTYPE)
-        # Of each place in the nesting: how often its event ended, and its microseconds.
-        self._totals = np.zeros((0, 2), dtype=np.int64)
+        self.finalized = False
         self._keeps_user_events = user_events
         self._names: dict[str, int] = {}
-        self._user: list[Rows] = []
+        # Events of the solver or its adapter, with how many calls of ``advance`` ended before in place of the window.
+        self._user: list[Rows] = [SECTIONS.empty()]
         # Sums of the call that has not ended, and calls of ``advance`` that have.
         self._pending = np.zeros(1, dtype=CALL_DTYPE)
         self._ended = 0
@@ -126,25 +123,9 @@ class Profile:
         return self
 
     @property
-    def totals(self) -> dict[str, tuple[int, int]]:
-        """How often each event ended and its microseconds, by names from the outermost inwards, joined by ``/``."""
-        source = self.events
-        # A place may be known before its first event has ended.
-        known = zip(source.paths, self._totals.tolist(), strict=False)
-        totals = {"/".join(path): (count, total) for path, (count, total) in known if count}
-        if source.global_begin_us is not None and source.global_end_us is not None:
-            totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
-        return totals
-
-    @property
     def last_us(self) -> int:
         """The last time in the file."""
         return self.events.last_us
-
-    @property
-    def finalized(self) -> bool:
-        """Whether the file was closed: the participant was finalised."""
-        return self.events.global_end_us is not None or "finalize" in self.totals
 
     @property
     def user_names(self) -> tuple[str, ...]:
@@ -159,7 +140,7 @@ class Profile:
     @property
     def is_implicit(self) -> bool | None:
         """Whether the participant iterates within a time window, by its events; None where these do not tell."""
-        if any(path.rpartition("/")[2] in _IMPLICIT for path in self.totals):
+        if any(path[-1] in _IMPLICIT for path in self.events.paths[1:]):
             return True
         return False if self.tells_waits else None
 
@@ -287,11 +268,11 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
-        user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
-        sections = np.zeros(len(user), dtype=SECTIONS.dtype)
-        sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
-        sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+        sections = np.concatenate(self._user)
+        calls = sections["window"] - first
+        known = (calls >= 0) & (calls < len(windows))
+        sections = sections[known]
+        sections["window"] = windows[calls[known]]
         return sections
 
     def _take(self, events: Events) -> Rows:
@@ -300,10 +281,8 @@ class Profile:
         paths = self.events.paths
         weights, spans = np.array([_weights(path) for path in paths]), map(_span_name, paths)
         numbers = np.array([self._names.setdefault(name, len(self._names)) if name else -1 for name in spans])
-        self._totals = np.pad(self._totals, ((0, len(paths) - len(self._totals)), (0, 0)))
-        # Sums of a block stay far below 2^53, so they are exact.
-        for place, spent in enumerate((None, events.durations)):
-            self._totals[:, place] += np.bincount(events.paths, spent, len(paths)).astype(np.int64)
+        ended = ("finalize",) in paths and paths.index(("finalize",)) in events.paths
+        self.finalized |= ended or self.events.global_end_us is not None
         calls = np.flatnonzero(np.array([len(path) == 1 and path[0] in _COUPLING for path in paths])[events.paths])
         calls = calls[np.argsort(events.order[calls])]
         rows = np.zeros(len(calls) + 1, dtype=CALL_DTYPE)
@@ -326,10 +305,10 @@ class Profile:
         if self._keeps_user_events:
             mine = np.flatnonzero(numbers[events.paths] >= 0)
             mine = mine[np.argsort(events.order[mine])]
-            user = np.zeros(len(mine), dtype=USER_DTYPE)
+            user = np.zeros(len(mine), dtype=SECTIONS.dtype)
             user["name"] = numbers[events.paths[mine]]
-            user["call"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
-            user["begin_us"], user["duration_us"] = events.begins[mine], events.durations[mine]
+            user["window"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
+            user["begin_ns"], user["duration_ns"] = 1000 * events.begins[mine], 1000 * events.durations[mine]
             self._user.append(user)
         advances: Rows = rows[is_advance]
         if not self.tells_waits:
@@ -356,12 +335,7 @@ def read_profile(path: str | Path) -> Profile:
     DataError
         If it is no profiling file of preCICE, or is damaged other than by its end being missing.
     """
-    return profile_of(read_header(path))
-
-
-def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
-    """Read what a profiling file, or a database, says of one rank."""
-    return Profile(header, case, user_events=True).read()
+    return Profile(read_header(path), user_events=True).read()
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +16,6 @@ import numpy as np
 
 from precice_lb.exceptions import DataError
 from precice_lb.store.columns import Integers, Mask
-
-DATABASE = "sqlite"
-"""Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.tables`."""
 
 _BLOCK = 1 << 20
 _LONGEST_HEADER = 1 << 16
@@ -38,10 +34,11 @@ _JSON_TO_TEXT = (
     (b"},", b"\n"),
     (b"}", b"\n"),
 )
-# What precice-profiling made of profiling files, by the key that its JSON begins with.
+# What precice-profiling made of profiling files, by what that begins with.
 _MADE = {
-    b'"eventDict"': "this is a merged file of precice-profiling up to 3.1",
-    b'"traceEvents"': "this is a trace that precice-profiling wrote",
+    rb'\s*\{\s*"eventDict"': "this is a merged file of precice-profiling up to 3.1",
+    rb'\s*\{\s*"traceEvents"': "this is a trace that precice-profiling wrote",
+    rb"SQLite format 3\0": "this is a database of precice-profiling, which is not read any more",
 }
 
 
@@ -60,10 +57,9 @@ class Header:
     unix_us: int
     #: ``fundamental``, ``api`` or ``all``.
     mode: str
-    #: ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed), ``json`` (up to preCICE 3.2), or ``sqlite``
-    #: (a database of precice-profiling, all ranks in one).
+    #: ``text`` (file versions 1 and 2), ``lzma`` (the same, compressed), or ``json`` (up to preCICE 3.2).
     layout: str
-    #: Where the records begin, in bytes; in a database, the participant's number.
+    #: Where the records begin, in bytes.
     offset: int
 
     @property
@@ -73,8 +69,8 @@ class Header:
 
     @property
     def directory(self) -> Path:
-        """Where the solver ran: above the folder of profiling files; a database lies anywhere."""
-        return self.path.parent if self.layout == DATABASE else self.path.parent.parent
+        """Where the solver ran: above the folder of profiling files."""
+        return self.path.parent.parent
 
 
 def read_bytes(path: Path, what: str, count: int = -1) -> bytes:
@@ -90,11 +86,9 @@ def read_header(path: str | Path) -> Header:
     """Read the header of a profiling file."""
     path = Path(path)
     head = read_bytes(path, "a profiling file of preCICE", _LONGEST_HEADER)
-    for key, what in _MADE.items():
-        if re.match(rb"\s*\{\s*" + key, head):
-            raise DataError(
-                f"{path}: {what}; give the raw files that it was made of (precice-profiling/*), or profiling.db"
-            )
+    for begin, what in _MADE.items():
+        if re.match(begin, head):
+            raise DataError(f"{path}: {what}; give the raw files that it was made of (precice-profiling/*)")
     line, newline, _ = head.partition(b"\n")
     events = _JSON_EVENTS.search(head)
     try:
@@ -200,7 +194,7 @@ def _refuse_line(line: bytes) -> NoReturn:
 class Events:
     """Events that ended within a block of records."""
 
-    #: Place in the nesting: position in `EventSource.paths`.
+    #: Place in the nesting: position in `FileEvents.paths`.
     paths: Integers
     #: When each began, in microseconds of the file's clock.
     begins: Integers
@@ -210,10 +204,15 @@ class Events:
     order: Integers
 
 
-class EventSource(ABC):
-    """Where the events of one rank come from: iterated, it gives them in blocks, in the order they ended."""
+class FileEvents:
+    """Events of a profiling file, in blocks, in the order they ended; iterated again, it gives what is new.
 
-    def __init__(self) -> None:
+    Begins and ends alternate at every depth of the stack. So a stable sort of the records by depth puts each begin
+    next to its end, and the parent of an event is the last one that began one level further out. The event ``_GLOBAL``
+    spans the file and stands outside the nesting, as in preCICE's own tools.
+    """
+
+    def __init__(self, header: Header) -> None:
         #: Names from the outermost event inwards; the first is empty.
         self.paths: list[tuple[str, ...]] = [()]
         #: Local vertices of the meshes that the rank provides.
@@ -223,22 +222,6 @@ class EventSource(ABC):
         self.global_end_us: int | None = None
         #: Largest time seen.
         self.last_us = 0
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Events]:
-        """Give what is new."""
-
-
-class FileEvents(EventSource):
-    """Events of a profiling file: follows the stack of events through its blocks.
-
-    Begins and ends alternate at every depth of the stack. So a stable sort of the records by depth puts each begin
-    next to its end, and the parent of an event is the last one that began one level further out. The event ``_GLOBAL``
-    spans the file and stands outside the nesting, as in preCICE's own tools.
-    """
-
-    def __init__(self, header: Header) -> None:
-        super().__init__()
         self._header = header
         # Where reading goes on, and what was read of a record that was not whole.
         self._position, self._rest = header.offset, b""

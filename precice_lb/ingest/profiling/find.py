@@ -17,7 +17,7 @@ from precice_lb.case.coupling import roles_of
 from precice_lb.case.elements import text_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import Header, read_bytes, read_header
-from precice_lb.ingest.profiling.tables import find_table, is_database, read_database
+from precice_lb.ingest.profiling.tables import find_table
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.text import plural
@@ -25,6 +25,7 @@ from precice_lb.text import plural
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")
+_MADE = ("profiling.json", "trace.json", "profiling.db")
 # A campaign has its stores one directory below what is moved, runs that share a store directory up to three.
 _LEVELS = 4
 # With fewer preCICE 3.4 loses the first records of each file.
@@ -49,8 +50,8 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
 
 
 def made_below(directory: Path) -> Iterator[DataError]:
-    """Say what of precice-profiling lies in a directory that it made of profiling files, in JSON."""
-    for path in sorted(path for name in ("profiling.json", "trace.json") for path in directory.rglob(name)):
+    """Say what of precice-profiling lies in a directory that it made of profiling files."""
+    for path in sorted(path for name in _MADE for path in directory.rglob(name)):
         try:
             read_header(path)
         except DataError as error:
@@ -63,8 +64,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     Parameters
     ----------
     sources : iterable of path
-        Profiling files, databases of precice-profiling, or directories that are searched for profiling files with
-        everything below them.
+        Profiling files, or directories that are searched for them with everything below.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     Raises
     ------
     DataError
-        If a source does not exist, there is no profiling file at all, or a database is none of precice-profiling's.
+        If a source does not exist, or there is no profiling file at all.
     """
     paths: dict[Path, None] = {}
     roots = [Path(source) for source in sources]
@@ -91,18 +91,15 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
     left_out: list[str] = []
     for path in paths:
         try:
-            headers = read_database(path) if (is_merged := is_database(path)) else [read_header(path)]
+            header = read_header(path)
         except DataError as error:
-            if is_merged:
-                raise
             left_out.append(str(error))
             continue
-        for header in headers:
-            named = f"{header.participant}-{header.rank}-{header.size}"
-            if is_merged or path.stem == named:
-                groups.setdefault(header.group, []).append(header)
-            else:
-                left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
+        named = f"{header.participant}-{header.rank}-{header.size}"
+        if path.stem == named:
+            groups.setdefault(header.group, []).append(header)
+        else:
+            left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
     latest = [header for group in groups.values() for header in _latest(group, left_out)]
     if not latest:
         left_out += [str(problem) for root in roots if root.is_dir() for problem in made_below(root)]
@@ -257,11 +254,10 @@ def profiled_participant(
     logs = []
     for name in (header.participant, *partners):
         places = {other.directory for other in others if other.participant == name != header.participant}
-        # Beside a database that was merged from several folders it is somewhere below.
         nearest = max(
             places, key=lambda place: len(os.path.commonpath([place, header.directory])), default=header.directory
         )
-        logs.append(find_table(f"precice-{name}-iterations.log", nearest, [*roots, header.directory]))
+        logs.append(find_table(f"precice-{name}-iterations.log", nearest, roots))
     return ProfiledParticipant(path, content, text, case, tuple(log for log in logs if log is not None))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import ProfiledParticipant, find_profiles, profiled_participant
 from precice_lb.ingest.profiling.tables import IterationsLog
@@ -58,8 +58,7 @@ def import_profiling(
     Parameters
     ----------
     directories : sequence of path
-        Profiling files, databases of ``precice-profiling merge``, or directories that are searched for profiling files
-        with everything below them.
+        Profiling files, or directories that are searched for them with everything below.
     output : path
         The store directory; made if missing.
     configuration : path, optional
@@ -98,7 +97,7 @@ def import_profiling(
             more = {**(metadata or {}), **({"threads": threads[name]} if name in threads else {})}
             begun, ranks, windows = max(header.unix_us for header in files), set(), []
             for header in files:
-                profile = profile_of(header, participant.case)
+                profile = Profile(header, participant.case, user_events=True).read()
                 try:
                     if header.unix_us + profile.last_us < begun:
                         raise DataError(f"{header.path}: left by an earlier run, which ended before the latest began")

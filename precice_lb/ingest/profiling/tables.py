@@ -1,19 +1,15 @@
-"""What lies beside profiling files: tables that preCICE writes, and the database of ``precice-profiling merge``."""
+"""What lies beside profiling files: tables that preCICE writes."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Header, read_bytes
+from precice_lb.ingest.profiling.files import read_bytes
 from precice_lb.store.columns import Integers
 
 # Bytes at the end of a table that its last two rows lie in.
@@ -32,28 +28,23 @@ class IterationsLog:
         self.path = path
         #: What was read, by column, with a row for each time window.
         self.columns: dict[str, Integers] = {}
-        # What was read of the file, up to the end of a row, and how long that is.
-        self._text, self._width = b"", 0
 
     def read(self) -> dict[str, Integers]:
         """Return the columns of the time windows that are complete; none before the first one is."""
         text = read_bytes(self.path, "a table of preCICE")
         if not text:
             return self.columns
-        header = text.partition(b"\n")[0]
+        header, *lines = text.split(b"\n")
         names = header.decode("utf-8", "replace").split()
         if not {"TimeWindow", "Iterations"}.issubset(names):
             raise self._refused("the columns TimeWindow, Iterations", " ".join(names)[:60] or "none")
-        if not (text + b"\n").startswith(self._text + b"\n"):
-            self._text, self._width = header, 0
-        lines = text[len(self._text) :].split(b"\n")[1:]
-        width = len(lines[-2]) if len(lines) > 1 else self._width
+        width = len(lines[-2]) if len(lines) > 1 else 0
         if lines and (len(lines[-1]) < width or len(lines[-1].split()) < len(names)):
             lines.pop()
         if not lines:
             return self.columns
         rows = []
-        for number, line in enumerate(lines, self._text.count(b"\n") + 2):
+        for number, line in enumerate(lines, 2):
             try:
                 rows.append([float(cell) for _, cell in zip(names, line.split(), strict=True)])
             except ValueError:
@@ -64,9 +55,9 @@ class IterationsLog:
         first = new["TimeWindow"][0]
         if (np.diff(new["TimeWindow"]) != 1).any() or (new["Iterations"] < 1).any():
             raise self._refused(f"iterations of each window after {first}", "others")
-        self._text, self._width = b"\n".join([self._text, *lines]), len(lines[-1])
-        if self.columns.keys() == new.keys() and self.columns["TimeWindow"][-1] + 1 == first:
-            new = {name: np.append(self.columns[name], values) for name, values in new.items()}
+        if self.columns.keys() == new.keys() and first - 1 in self.columns["TimeWindow"]:
+            before = self.columns["TimeWindow"] < first
+            new = {name: np.append(self.columns[name][before], values) for name, values in new.items()}
         self.columns = new
         return new
 
@@ -104,90 +95,3 @@ def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None
         return beside
     places = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
     return places.pop() if len(places) == 1 else None
-
-
-_MAGIC = b"SQLite format 3\0"
-# Of precice-profiling 2: times are Unix time in microseconds, aligned between ranks and participants.
-_RANKS = (
-    "SELECT p.pid, p.name, p.size, e.rank, MIN(e.ts) FROM events e INNER JOIN participants p ON e.pid = p.pid "
-    "GROUP BY p.pid, e.rank ORDER BY p.name, e.rank"
-)
-# Rows are in the order in which events ended. What had not when the run was killed, has a duration of decades.
-_EVENTS = "SELECT eid, ts, dur, data FROM events WHERE pid = ? AND rank = ? AND dur < ts ORDER BY rowid"
-_ROWS = 1 << 16
-
-
-def is_database(path: Path) -> bool:
-    """Whether a file begins as a SQLite database does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return False
-
-
-def read_database(path: Path) -> list[Header]:
-    """Read which ranks a database has events of."""
-    with _opened(path) as connection:
-        headers = []
-        for pid, name, size, rank, first in connection.execute(_RANKS):
-            is_right = isinstance(name, str) and name and all(isinstance(n, int) for n in (size, rank, first))
-            if not is_right or not (0 <= rank < size and 0 <= first < 1 << 53):
-                raise DataError(
-                    f"{path}: expected names, and whole numbers of ranks below the size, found {name!r} of size "
-                    f"{size!r} with rank {rank!r} at {first!r}"
-                )
-            headers.append(Header(path, name, rank, size, first, "merged", DATABASE, pid))
-    if not headers:
-        raise DataError(f"{path}: expected events in this database of precice-profiling, found none")
-    return headers
-
-
-class DatabaseEvents(EventSource):
-    """Events of one rank in a database, in microseconds from the rank's first event; iterated again, it gives none."""
-
-    def __init__(self, header: Header) -> None:
-        super().__init__()
-        self._header = header
-        self._is_read = False
-        self._numbers: dict[int, int] = {}
-
-    def __iter__(self) -> Iterator[Events]:
-        if self._is_read:
-            return
-        self._is_read = True
-        header = self._header
-        with _opened(header.path) as connection:
-            names = dict(connection.execute("SELECT eid, name FROM names"))
-            cursor = connection.execute(_EVENTS, (header.offset, header.rank))
-            while rows := cursor.fetchmany(_ROWS):
-                events, begun, took, data = zip(*rows, strict=True)
-                begins, durations = np.array(begun, np.int64) - header.unix_us, np.array(took, np.int64)
-                for text in filter(None, data):
-                    for name, size in json.loads(text).items():
-                        if name.startswith("meshSize"):
-                            self.mesh_sizes[name.removeprefix("meshSize")] = int(size)
-                for event in sorted(set(events) - self._numbers.keys()):
-                    self._numbers[event] = len(self.paths)
-                    self.paths.append(tuple(str(names.get(event, f"unnamed-{event}")).split("/")))
-                paths = np.array([self._numbers[event] for event in events], dtype=np.int64)
-                ends = begins + durations
-                self.last_us = max(self.last_us, int(ends.max()))
-                within = np.array([path != ("_GLOBAL",) for path in self.paths])[paths]
-                if not within.all():
-                    self.global_begin_us, self.global_end_us = int(begins[~within][-1]), int(ends[~within][-1])
-                yield Events(paths[within], begins[within], durations[within], np.arange(within.sum()))
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading; whatever is wrong with it becomes one error with its name."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            yield connection
-    except (sqlite3.Error, ValueError, TypeError, AttributeError, OverflowError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(
-            f"{path}: expected a database of precice-profiling, found one that cannot be read ({reason}); merge the "
-            "profiling files anew"
-        ) from error
