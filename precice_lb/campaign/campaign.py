@@ -141,7 +141,9 @@ def opened(
     with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
         changed = state.take_files(case_files(study, directory))
-        state.take_identity(identity, resumes=launcher.resumes, files=changed if what == "campaign" else ())
+        state.take_identity(
+            identity, resumes=launcher.scheduler is not None, files=changed if what == "campaign" else ()
+        )
         try:
             yield state, launcher, changed
         except KeyboardInterrupt:
@@ -232,7 +234,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     launcher = study.launcher.ready(directory)
     state = CampaignResult.load(directory) or CampaignResult(study.identity(), directory=directory)
     if state.finished:
-        state.take_identity(study.identity(), resumes=launcher.resumes)
+        state.take_identity(study.identity(), resumes=launcher.scheduler is not None)
     study = study.narrowed(state.runs)
     runs, design, done = CampaignRuns(study, launcher, state), StudyDesign(study, state), len(state.finished)
     proposal = design.ask()

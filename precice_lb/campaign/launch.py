@@ -24,14 +24,13 @@ from precice_lb.campaign.launchers.slurm import (
     StepLauncher,
     job_header,
     resource_options,
-    scontrol,
     total_nodes,
 )
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, check_command, file_name, fill
 from precice_lb.campaign.prepare import tasks_of, tokens_of
 from precice_lb.campaign.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.campaign.read import study_from
-from precice_lb.campaign.schedulers import body, exports
+from precice_lb.campaign.schedulers import body, exports, scontrol
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
@@ -209,7 +208,7 @@ def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
     launcher, name = study.launcher, visible(plan.name)
     # Arguments of another program are none of srun.
-    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin", "setup")
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin",)
     slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
     header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
     is_wide = study.case.network != "lo" and total_nodes(plan.tasks) != 1

@@ -84,19 +84,12 @@ os.write(1, b"last\\n")
 """
 
 
-@pytest.mark.parametrize("is_job", [False, True])
-def test_of_a_long_log_the_first_and_the_last_part_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_job: bool
-) -> None:
+def test_of_a_long_log_the_first_and_the_last_part_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("fallocate") is None or not can_punch(tmp_path):
         pytest.skip("no file here can give back its middle")
     monkeypatch.setattr("precice_lb.campaign.launchers.LOG_PART", 2**20)
-    monkeypatch.setattr("precice_lb.campaign.schedulers.LOG_PART", 2**20)
-    script = tmp_path / "job.in"
-    script.write_text("{participants}\n")
-    keys = {"script": str(script), "submit": "bash {script}"} if is_job else {}
     task = task_of(tmp_path, sys.executable, "-c", PRINTS)
-    launcher = launcher_of("template", tmp_path, participant="env {command}", **keys)
+    launcher = launcher_of("template", tmp_path, participant="env {command}")
     assert launcher.run(RunPlan("r", tmp_path, (task,), tmp_path.name), lambda job: None).error is None
     log = task.log.read_bytes()
     assert len(log) == 6 + 40 * 10**6 + 5

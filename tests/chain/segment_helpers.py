@@ -35,24 +35,6 @@ def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **
     return recording(path, Left=0.6, Right=0.3)
 
 
-# Returns at once, as sbatch and qsub do, and says the number of what it has started.
-SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted batch job $!"\n'
-
-
-def write_template(directory: Path, *, submit: str = "", **more: str) -> Path:
-    """Write the study of a chain whose jobs are a template's, submitted by this command or by a script beside it."""
-    (directory / "job.sh.in").write_text("#!/bin/bash\n#SBATCH --job-name={name}\n{participants}\n")
-    (directory / "submit.sh").write_text(SUBMIT)
-    submit = submit or f"bash {directory}/submit.sh {{script}}"
-    launcher = f"""\
-name = "template"
-participant = "mpiexec -n {{ranks}} {{command}}"
-script = "job.sh.in"
-submit = "{submit}"
-"""
-    return write_chain(directory, launcher=launcher, case='network = "lo"', **more)
-
-
 def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """Call the subcommand as a shell does."""
     tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), *more]
