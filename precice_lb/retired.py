@@ -40,8 +40,7 @@ STUDY_KEYS: tuple[str, ...] = (
     "recommend.inside", "launcher.allocation", "launcher.job_number", "launcher.submit_retry_seconds",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
-    "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
-    "settings.recommend.level", "asked.recommend.level",
+    "runs.energy", "asked.recommend.level",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

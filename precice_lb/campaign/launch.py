@@ -119,7 +119,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> R
         firsts, _ = first_cores({task.participant: task.cores for task in tasks}, study.machine.shared)
         tasks = tuple(replace(task, first_core=firsts[task.participant]) for task in tasks)
         variables = _YIELDING | variables
-    return RunPlan(study.path.stem, folder, tasks, variables=variables, whole_logs=True)
+    return RunPlan(study.path.stem, folder, tasks, variables=variables)
 
 
 def _without_network(study: Study) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.campaign.processes import LOG_PART, Outcome, failure, hollow, overrun
+from precice_lb.campaign.processes import Outcome, failure, overrun
 from precice_lb.exceptions import CalibrationError
 
 JOB_SCRIPT, JOB_LOG = "job.sh", "job.log"
@@ -251,8 +251,6 @@ class SlurmScheduler:
         logs = {task.participant: task.log for task in plan.tasks}
         while True:
             exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
-            for log in logs.values():
-                hollow(log, LOG_PART)
             if exits.ended:
                 return self.outcome(plan, job, None)
             if now - asked >= pause:

@@ -68,7 +68,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         text += f", {cut_short} cut short and set aside" if cut_short else ""
         if forgotten := forgotten_state(read_configuration(study.configuration_path)):
             text += f"; at the start of each segment {forgotten} (docs/how-to/restart.md)"
-        chain.emit(Event("started", text, number=finished, total=chain.total_segments))
+        chain.emit(Event("started", text))
         chain.runs.check_room()
         for record in chain.following():
             chain.begin(record)

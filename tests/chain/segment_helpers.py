@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from calibrate_helpers import COUPLED as SOLVER
-from calibrate_helpers import finished_runs, recording, write_case, write_study
+from calibrate_helpers import finished_runs, recording, write_study
 from clock_helpers import study_environment
 
 from precice_lb.campaign.state import RunRecord
@@ -30,8 +30,7 @@ carry = ["state-*.npy"]
 
 def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **more: str) -> Path:
     """Write a case and the study of its chain, with four ranks, on the emulated clock; return the study's path."""
-    write_case(directory, solver)
-    path = write_study(directory, extra=f"{study_environment()}\n{chain}", **more)
+    path = write_study(directory, solver=solver, extra=f"{study_environment()}\n{chain}", **more)
     return recording(path, Left=0.6, Right=0.3)
 
 

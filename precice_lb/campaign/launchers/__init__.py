@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from precice_lb.campaign.plan import RunPlan, Task, cores_of
-from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, strays
+from precice_lb.campaign.processes import Outcome, run_processes
 from precice_lb.campaign.schedulers import SlurmScheduler
 from precice_lb.case.tables import Text, Whole, explain
 from precice_lb.exceptions import CalibrationError, StudyError
@@ -116,17 +115,6 @@ class Launcher(ABC):
         """
         return {}
 
-    def write_files(self, plan: RunPlan) -> None:
-        """Write the `files` of a run.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        for path, text in self.files(plan).items():
-            path.write_text(text, encoding="utf-8")
-
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Return the environment of the commands: without what would mislead them, with what they need.
 
@@ -192,17 +180,14 @@ class Launcher(ABC):
         Outcome
             What the run's processes came to.
         """
-        self.write_files(plan)
-        began, outcome = time.time(), None
+        outcome = None
         try:
-            environment, part = self.environment(plan.environment()), None if plan.whole_logs else LOG_PART
-            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
+            environment = self.environment(plan.environment())
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
             return outcome
         finally:
             if outcome is None or outcome.error is not None:
                 self.stop(plan.token, None)
-            if left := strays(plan.tasks, began):
-                self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
 
     def stop(self, token: str, job: str | None) -> None:  # noqa: B027
         """Stop what an interrupted campaign left running beyond this machine's processes.

@@ -197,8 +197,9 @@ class SlurmLauncher(StepLauncher):
         """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
         try:
             if job is None:
-                self.write_files(plan)
-                job = self.slurm.submit(plan.directory / JOB_SCRIPT)
+                ((script, text),) = self.files(plan).items()
+                script.write_text(text, encoding="utf-8")
+                job = self.slurm.submit(script)
                 note(job)
             return self.slurm.follow(plan, job)
         except KeyboardInterrupt:
