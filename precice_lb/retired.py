@@ -18,6 +18,7 @@ _RETIRED = {
     "guess check": "precice-lb guess patch CONFIG -o OUT refuses what stands in the way, and prints what it adds",
     "chain check": "docs/how-to/restart.md says what schemes forget at a border",
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself",
+    "chain --lost": "Slurm tells of lost jobs by itself",
     "launch --program": "say --set launcher.program=…",
     "launch --arguments": "say --set launcher.arguments=[…]",
     "launch --oversubscribe": "say --set launcher.oversubscribe=true",
@@ -28,6 +29,10 @@ _RETIRED = {
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
+    **dict.fromkeys(
+        ("launcher.script", "launcher.submit", "launcher.cancel"),
+        "submit the campaign itself as one job, whose launcher starts each run inside: docs/how-to/cluster.md",
+    ),
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
 STUDY_KEYS: tuple[str, ...] = (
@@ -35,8 +40,7 @@ STUDY_KEYS: tuple[str, ...] = (
     "recommend.inside", "launcher.allocation", "launcher.job_number", "launcher.submit_retry_seconds",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
-    "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
-    "settings.recommend.level", "asked.recommend.level",
+    "runs.energy", "asked.recommend.level",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

@@ -92,6 +92,7 @@ def write_case(directory: Path, solver: str = SOLVER) -> Path:
 def write_study(
     directory: Path,
     *,
+    solver: str = SOLVER,
     runs: str = "",
     launcher: str = "oversubscribe = true",
     machine: str = "",
@@ -100,7 +101,9 @@ def write_study(
     right: str = "",
     case: str = "",
 ) -> Path:
-    """Write a study of `write_case`'s case with four ranks; the arguments are added to their tables."""
+    """Write a study of `write_case`'s case, made where there is none, with four ranks; the rest goes to its tables."""
+    if not (directory / "case").is_dir():
+        write_case(directory, solver)
     study = directory / "study.toml"
     study.write_text(
         f"""\

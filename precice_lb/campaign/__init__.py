@@ -7,7 +7,6 @@ from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task
 from precice_lb.campaign.read import read_study
-from precice_lb.campaign.schedulers import Scheduler
 from precice_lb.campaign.state import CampaignResult, load_campaign
 from precice_lb.campaign.study import Study
 
@@ -17,7 +16,6 @@ __all__ = [
     "Event",
     "Launcher",
     "RunPlan",
-    "Scheduler",
     "Study",
     "Task",
     "calibrate",

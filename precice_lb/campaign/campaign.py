@@ -69,7 +69,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         text = f"calibration in {state.directory}: {plural(total, 'run')}"
         text += f", {done} finished before" if done else ""
         text += f", {cut_short} cut short and set aside" if cut_short else ""
-        emit(Event("started", text, number=done, total=total))
+        emit(Event("started", text))
         while proposal := design.ask(failed):
             runs.check_room()
             run = _try(runs, proposal, emit, len(state.finished) + len(failed) + 1, design.total)
@@ -141,7 +141,9 @@ def opened(
     with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
         changed = state.take_files(case_files(study, directory))
-        state.take_identity(identity, resumes=launcher.resumes, files=changed if what == "campaign" else ())
+        state.take_identity(
+            identity, resumes=launcher.scheduler is not None, files=changed if what == "campaign" else ()
+        )
         try:
             yield state, launcher, changed
         except KeyboardInterrupt:
@@ -160,12 +162,12 @@ def _try(runs: CampaignRuns, proposal: Proposal, emit: Report, number: int, tota
     while True:
         record = runs.new(proposal)
         text = f"{place}: {_counted(record, runs.study)} ({record.reason})"
-        emit(Event("run started", text, record, number, total))
+        emit(Event("run started", text, record))
         runs.do(record)
         used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
         text = f"{place}: {record.outcome} after {record.seconds:.1f} s ({total - number} left{used})"
         text += "" if record.error is None else f": {' | '.join((record.error, *record.reasons))}"
-        emit(Event("run finished", text, record, number, total))
+        emit(Event("run finished", text, record))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:
             return record
@@ -184,15 +186,11 @@ class Event:
         That in one line, which is also the event as text.
     run : RunRecord or None
         The run that begins, ended, or is waited for.
-    number, total : int
-        Of this run, of how many; of a campaign that starts, how many have finished.
     """
 
     kind: Literal["started", "resumed", "waiting", "run started", "run finished", "ended"]
     text: str
     run: RunRecord | None = None
-    number: int = 0
-    total: int = 0
 
     def __str__(self) -> str:
         return self.text
@@ -232,7 +230,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     launcher = study.launcher.ready(directory)
     state = CampaignResult.load(directory) or CampaignResult(study.identity(), directory=directory)
     if state.finished:
-        state.take_identity(study.identity(), resumes=launcher.resumes)
+        state.take_identity(study.identity(), resumes=launcher.scheduler is not None)
     study = study.narrowed(state.runs)
     runs, design, done = CampaignRuns(study, launcher, state), StudyDesign(study, state), len(state.finished)
     proposal = design.ask()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ from precice_lb.campaign.launchers.slurm import (
     StepLauncher,
     job_header,
     resource_options,
-    scontrol,
     total_nodes,
 )
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, check_command, file_name, fill
 from precice_lb.campaign.prepare import tasks_of, tokens_of
 from precice_lb.campaign.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.campaign.read import study_from
-from precice_lb.campaign.schedulers import body, exports
+from precice_lb.campaign.schedulers import body, exports, scontrol
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
@@ -39,7 +37,7 @@ from precice_lb.case.read import overlaid
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
-from precice_lb.text import plural, visible, with_versions
+from precice_lb.text import plural, say, visible, with_versions
 
 _THREADS = "OMP_NUM_THREADS"
 # Lets the ranks of an MPI that can do so leave their core while they wait for others.
@@ -78,17 +76,10 @@ def study_of_case(
     return study_from(overlaid(tables, settings), case / f"{case.name or 'case'}.toml")
 
 
-def start_split(
-    study: Study,
-    split: Mapping[str, int],
-    directory: Path,
-    tell: Callable[[str], None],
-    warn: Callable[[str], None],
-) -> Outcome:
+def start_split(study: Study, split: Mapping[str, int], directory: Path) -> Outcome:
     """Run the case of a study once, in place, with each participant's log, begun anew, in it; leave nothing running.
 
-    ``directory`` is for the launcher's files; ``tell`` gets the line that starts each participant, ``warn`` what makes
-    the run doubtful.
+    ``directory`` is for the launcher's files. The line that starts each participant is printed.
     """
     launcher = study.launcher.ready(directory)
     plan = _plan(study, split, directory, study.case_directory)
@@ -99,16 +90,9 @@ def start_split(
     launcher.check(plan.tasks)
     if os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" and (text := _without_network(study)):
         raise StudyError(text)
-    if isinstance(launcher, SrunLauncher) and launcher.mpi is None:
-        many = ", ".join(task.participant for task in plan.tasks if task.ranks > 1)
-        if many and re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE):
-            warn(
-                f"warning: {many}: this Slurm's MpiDefault is none, with which srun starts every rank as a run of its "
-                "own; set launcher.mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
-            )
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)
-        tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
+        say(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
     with signals_interrupt():
         return launcher.run(plan, lambda job: None)
 
@@ -120,7 +104,7 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> R
         firsts, _ = first_cores({task.participant: task.cores for task in tasks}, study.machine.shared)
         tasks = tuple(replace(task, first_core=firsts[task.participant]) for task in tasks)
         variables = _YIELDING | variables
-    return RunPlan(study.path.stem, folder, tasks, variables=variables, whole_logs=True)
+    return RunPlan(study.path.stem, folder, tasks, variables=variables)
 
 
 def _without_network(study: Study) -> str | None:
@@ -209,7 +193,7 @@ def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
     launcher, name = study.launcher, visible(plan.name)
     # Arguments of another program are none of srun.
-    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin", "setup")
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin",)
     slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
     header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
     is_wide = study.case.network != "lo" and total_nodes(plan.tasks) != 1

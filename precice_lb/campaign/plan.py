@@ -134,8 +134,6 @@ class RunPlan:
         How long it may take.
     last_line : str
         What a job's script does when all participants have ended, whether well or not.
-    whole_logs : bool
-        Whether logs are kept however long they are.
     """
 
     name: str
@@ -145,7 +143,6 @@ class RunPlan:
     variables: Mapping[str, str] = field(default_factory=dict)
     time_limit_seconds: float = 3600.0
     last_line: str = ""
-    whole_logs: bool = False
 
     @property
     def ranks(self) -> int:

@@ -37,8 +37,6 @@ _NEVER_STARTED = re.compile(
     r"|Job \S+ step creation .*disabled.*(?=\s*\Z))$",
     re.MULTILINE,
 )
-LOG_PART = 64 * 2**20
-"""Bytes of the first and the last part that are kept of a log of more than four such parts."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,11 @@ def signals_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_processes(
-    tasks: Sequence[Task], environment: Mapping[str, str], token: str, limit: float, log_part: int | None = LOG_PART
-) -> Outcome:
+def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: str, limit: float) -> Outcome:
     """Run the commands of all tasks until each has ended well, one fails, or ``limit`` seconds are over.
 
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left, nor any
-    of the same sessions. Of a log longer than four parts the first and the last are kept.
+    of the same sessions.
     """
     began = time.monotonic()
     logs = {task.participant: task.log for task in tasks}
@@ -107,13 +103,9 @@ def run_processes(
                 return Outcome(seconds)
             if seconds > limit:
                 return overrun(seconds, running, f"time limit of {limit:g} s", logs)
-            for log in logs.values():
-                hollow(log, log_part)
             time.sleep(_POLL_SECONDS)
     finally:
         stop_processes([*processes.values()], token)
-        for log in logs.values():
-            hollow(log, log_part)
 
 
 def failure(seconds: float, codes: Mapping[str, int], logs: Mapping[str, Path]) -> Outcome:
@@ -149,15 +141,6 @@ def start_process(
             # An interrupt typed at the terminal goes to the campaign alone, which then stops its run in order.
             start_new_session=True,
         )
-
-
-def hollow(log: Path, part: int | None) -> None:
-    """Free the disk under the middle of a long log, which may still be written to: nothing is copied or held up."""
-    with contextlib.suppress(OSError):
-        status = log.stat()
-        if part is not None and status.st_size > 4 * part and status.st_blocks * 512 > 4 * part:
-            hole = ["--offset", str(part), "--length", str(status.st_size - 2 * part)]
-            subprocess.run(["fallocate", "--punch-hole", *hole, log], stderr=subprocess.DEVNULL, check=False)
 
 
 def _code(process: subprocess.Popen[bytes]) -> int | None:
@@ -234,17 +217,6 @@ def _of_run(token: str, sessions: set[int]) -> list[int]:
     # A session whose leader lives without the token is not the run's.
     sessions |= {session_of[pid] for pid in marked} - (session_of.keys() - marked)
     return sorted(marked.union(pid for pid, session in session_of.items() if session in sessions) - {os.getpid()})
-
-
-def strays(tasks: Sequence[Task], since: float) -> list[str]:
-    """Name processes without a terminal that began in the directories of a run that has ended, and still run there."""
-    places = {os.path.abspath(task.directory) for task in tasks}
-    # By a clock that counts from a whole second. A zombie has no directory.
-    return [
-        f"{process.pid} ({info['name']})"
-        for process in psutil.process_iter(["cwd", "create_time", "name", "terminal"])
-        if (info := process.info)["cwd"] in places and info["create_time"] >= since - 1 and info["terminal"] is None
-    ]
 
 
 def end_of_log(path: Path, limit: int = 65_536) -> str:

@@ -71,10 +71,11 @@ class CampaignRuns:
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Wait for a run that goes on, or has ended, without this process; None where it is to be stopped."""
         plan, scheduler = self.plan(record), self.launcher.scheduler
+        if scheduler is None:
+            return None
         # A kill may have come between the submission and the note of its number.
-        if record.job is None and scheduler is not None and scheduler.resumes:
-            record.job = scheduler.find(self.launcher.job_name(plan))
-        if record.job is None or not self.launcher.resumes:
+        record.job = record.job or scheduler.find(scheduler.job_name(plan))
+        if record.job is None:
             return None
         report(record)
         return self.launcher.run(plan, lambda number: None, record.job)

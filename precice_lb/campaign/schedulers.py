@@ -1,142 +1,110 @@
-"""A run as a job of a batch system: its script, what a batch system can do, and following a job to its end."""
+"""A run as a job of Slurm: its script, Slurm's programs, and following a job to its end.
+
+Slurm may be busy or away: a query that fails is no answer, and is asked again for a while.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import shlex
+import shutil
+import subprocess
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.campaign.processes import LOG_PART, Outcome, failure, hollow, overrun
+from precice_lb.campaign.processes import Outcome, failure, overrun
 from precice_lb.exceptions import CalibrationError
 
 JOB_SCRIPT, JOB_LOG = "job.sh", "job.log"
 EXIT_FILE = "exits"
 """What a job leaves behind of how its participants ended: a file of ``begin``, ``exit`` and ``end`` lines."""
 
-_FIRST_PAUSE_SECONDS = 0.5
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _FILE_POLL_SECONDS = 0.2
-# How long a batch system may not answer before a run, or what else was asked, is given up.
+# How long Slurm may not answer before a run, or what else was asked, is given up.
 _SILENCE_SECONDS = 1800.0
-# How long the last words of a job may take through a shared file system; and how long a batch system may take to end a
-# job of which a participant failed: only then it says whether somebody has cancelled it.
+# How long the last words of a job may take through a shared file system; and how long Slurm may take to end a job of
+# which a participant failed: only then it says whether somebody has cancelled it.
 _SETTLE_SECONDS, _COMPLETING_SECONDS = 5.0, 60.0
 # Of a job whose first participant has failed: until the others are asked to end, and until they are killed.
 _GRACE_SECONDS, _KILL_AFTER_SECONDS = 2, 12
+_COMMAND_SECONDS = 180.0
+# For questions without which it goes on.
+_ANSWER_SECONDS = 30.0
+
+# States of a job that has not ended.
+_LIVE_STATES = (
+    "PENDING CONFIGURING RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING REQUEUED REQUEUE_FED "
+    "REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
+)
+LIVE = frozenset(_LIVE_STATES.split())
+# Of one whose script came to its end; any other state is the error of the run.
+_FINE = frozenset({"COMPLETED", "FAILED"})
+# Other states for which the run itself answers; all else, such as a cancel or a lost node, says nothing of it.
+_FAULTS = frozenset({"DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
+
+# What sbatch says where it is worth trying again: limits that others' jobs fill, and a controller that is away.
+_TEMPORARY = re.compile(
+    "temporarily|job limit|submit limit|MaxSubmit|MaxJob|queue full|Unable to contact|Connection refused|timed out"
+    "|inactive|down|try again",
+    re.IGNORECASE,
+)
+
+# Why a job waits that will not start unless somebody changes it, the partition or an account's limits.
+_NEVER = re.compile(
+    r"Partition(?:TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|Invalid(?:Account|QOS)|JobHeld|NotAllowed"
+    r"|DependencyNeverSatisfied|(?:QOS|Assoc)\w*PerJob|ReservationDeleted"
+)
+
+# Of a job or step that is no more.
+_GONE = re.compile("Invalid job id|already completing or completed")
 
 Answer = TypeVar("Answer")
 
 
 class LostError(CalibrationError):
-    """A batch system that does not answer: no verdict on the run that finds it so."""
-
-
-class Scheduler(ABC):
-    """A batch system: takes a run's script as a job, tells the job's states, and cancels it.
-
-    A subclass gives `submit`, `poll` and `cancel`; what else is here need not be touched.
-    """
-
-    live: ClassVar[frozenset[str]] = frozenset({"PENDING", "RUNNING"})
-    """What `poll` says of a job that has not ended."""
-    fine: ClassVar[frozenset[str]] = frozenset({"COMPLETED", "FAILED"})
-    """What it says of one whose script came to its end; any other state is the error of the run."""
-    faults: ClassVar[frozenset[str]] = frozenset({"DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
-    """Other states for which the run itself answers; all else, such as a cancel or a lost node, says nothing of it."""
-    longest_pause: ClassVar[float] = 15.0
-    """Seconds between two calls of `poll` in the long run."""
-    resumes: ClassVar[bool] = True
-    """Whether jobs go on without this process, so that a campaign started again can wait for them."""
-    cancels: bool = True
-    """Whether `cancel` does anything."""
-    stuck: str | None = None
-    """Why the job that `poll` was last asked of waits and will not start by itself; None where it will."""
-
-    @abstractmethod
-    def submit(self, plan: RunPlan, script: Path) -> str:
-        """Return the job as which a run was submitted.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        script : Path
-            Its job script.
-        """
-
-    @abstractmethod
-    def poll(self, job: str) -> Sequence[str] | None:
-        """Return the states of the job's components: none where it is forgotten, None where there is no answer.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it.
-        """
-
-    @abstractmethod
-    def cancel(self, job: str) -> None:
-        """Cancel a job; one that has ended is none.
-
-        Parameters
-        ----------
-        job : str
-            Its number.
-
-        Raises
-        ------
-        LostError
-            The batch system does not answer.
-        """
-
-    def find(self, name: str) -> str | None:
-        """Return a job that waits or runs, by its name; None where there is none, or no job is known by a name.
-
-        Parameters
-        ----------
-        name : str
-            Of the job.
-
-        Raises
-        ------
-        LostError
-            The batch system does not answer.
-        """
-        return None
-
-    def number(self, job: str) -> str | None:
-        """Return the number by which the batch system knows a job, None as long as it has not been told.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it.
-        """
-        return job
-
-    def close(self, job: str) -> None:  # noqa: B027
-        """Let go of what `submit` has begun on this machine.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it.
-        """
+    """A Slurm that does not answer: no verdict on the run that finds it so."""
 
 
 def insist(ask: Callable[[], Answer | None]) -> Answer:
-    """Ask a batch system, again as long as it does not answer (None), for half an hour at most."""
+    """Ask Slurm, again as long as it does not answer (None), for half an hour at most."""
     end, pause = time.monotonic() + _SILENCE_SECONDS, _FIRST_PAUSE_SECONDS
     while (answer := ask()) is None:
         if time.monotonic() > end:
             raise LostError(f"no answer from the batch system for {_SILENCE_SECONDS:g} s: try again later")
         time.sleep(pause)
-        pause = min(1.3 * pause, Scheduler.longest_pause)
+        pause = min(1.3 * pause, _LONGEST_PAUSE_SECONDS)
     return answer
+
+
+def find_slurm(name: str, program: str | None = None) -> str:
+    """Return the path of one of Slurm's programs."""
+    path = shutil.which(os.path.expanduser(program or name))
+    if path is None:
+        raise CalibrationError(f"no {program or name} on the path: without Slurm, use mpiexec or a template")
+    return path
+
+
+def _ask(
+    tokens: Sequence[str], env: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            tokens, env=env, timeout=seconds, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(tokens, 1, "", str(error))
+
+
+def scontrol(*words: str) -> str:
+    """Return what Slurm answers; nothing where it does not."""
+    return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
 
 
 @dataclass
@@ -191,87 +159,148 @@ def read_exits(path: Path) -> Exits:
     return exits
 
 
-def follow(
-    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn: Callable[[str, str], None]
-) -> Outcome:
-    """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
+class SlurmScheduler:
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for half an hour.
 
-    ``note`` is called with the job's number as soon as there is one, ``warn`` with what to tell where it will never
-    start, and why.
+    The campaign lives in ``directory``; ``warn`` gets what to tell of such a refusal, of a question without an answer,
+    and of a job that will never start; the same words of Slurm are told once.
     """
-    pause = _FIRST_PAUSE_SECONDS
-    asked = heard = time.monotonic() - pause
-    began: float | None = None
-    number: str | None = None
-    while True:
-        exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
-        for task in plan.tasks:
-            hollow(task.log, LOG_PART)
-        if number is None and (number := scheduler.number(job)) is not None:
-            note(number)
-        if exits.ended:
-            return outcome_of(scheduler, plan, job, None)
-        if now - asked >= pause:
-            asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
-            answer = scheduler.poll(job)
-            if answer is None:
-                if now - heard > _SILENCE_SECONDS:
+
+    def __init__(self, directory: Path, warn: Callable[[str], None]) -> None:
+        self._directory, self._warn, self._reported = directory, warn, set[str]()
+        self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
+
+    def _tell(self, text: str, words: str) -> None:
+        if words not in self._reported:
+            self._reported.add(words)
+            self._warn(text)
+
+    def job_name(self, plan: RunPlan) -> str:
+        """Return the name of a run's job, its own among all campaigns."""
+        return f"precice-lb-{hashlib.sha256(str(self._directory).encode()).hexdigest()[:8]}-{plan.name}"[:120]
+
+    def submit(self, script: Path) -> str:
+        """Submit the script of a run, and return the job's number."""
+        # By its name the job is found again, whatever its options say.
+        name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
+        # What a surrounding job has put there, a submitted job would inherit.
+        kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
+        environment = {key: text for key, text in os.environ.items() if key in kept or not key.startswith(left_out)}
+
+        def ask() -> str | None:
+            done = _ask(tokens, environment)
+            if done.returncode == 0:
+                # "number" or "number;cluster", behind what the site's plugins may say.
+                return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+            words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
+            if not _TEMPORARY.search(words):
+                raise CalibrationError(f"Slurm refuses the job: {words}")
+            # It may have been taken, and the answer lost.
+            if (job := self.find(name)) is None:
+                self._tell(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
+            return job
+
+        job = insist(ask)
+        if not job.isdigit():
+            raise CalibrationError(f"{self._sbatch} --parsable: expected a job's number, found {job!r}")
+        return job
+
+    def poll(self, job: str) -> list[str] | None:
+        """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
+        lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
+        if lines is None:
+            return None
+        reasons = (line.partition(" ")[2].strip() for line in lines if line.startswith("PENDING "))
+        for why in filter(_NEVER.match, reasons):
+            remedy = "change the options of the job, or ask the site"
+            self._tell(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
+        return [line.partition(" ")[0] for line in lines]
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; one that has ended is none."""
+        insist(lambda: self._lines(self._scancel, job))
+
+    def cancel_steps(self, job: str, name: str) -> None:
+        """Cancel the steps of a job that carry a name."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"))
+        for step in [line.partition("|")[0].strip() for line in lines if line.strip().endswith(f"|{name}")]:
+            self.cancel(step)
+
+    def find(self, name: str) -> str | None:
+        """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
+        rows = [line.split() for line in lines]
+        jobs = {row[0].partition("+")[0] for row in rows if row[1] in LIVE - {"COMPLETING"}}
+        return max(jobs, key=int, default=None)
+
+    def _lines(self, *tokens: str) -> list[str] | None:
+        """Return what Slurm answers, nothing of a job that it has forgotten; None where it does not answer."""
+        done = _ask(tokens)
+        if done.returncode == 0 or _GONE.search(done.stderr):
+            return [line for line in done.stdout.splitlines() if line]
+        words = " ".join(done.stderr.split())
+        self._tell(f"Slurm does not answer, and is asked again for a while: {words}", words)
+        return None
+
+    def follow(self, plan: RunPlan, job: str) -> Outcome:
+        """Wait for a job's end; its time counts from when it begins, not while it waits for its turn."""
+        pause = _FIRST_PAUSE_SECONDS
+        asked = heard = time.monotonic() - pause
+        began: float | None = None
+        logs = {task.participant: task.log for task in plan.tasks}
+        while True:
+            exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
+            if exits.ended:
+                return self.outcome(plan, job, None)
+            if now - asked >= pause:
+                asked, pause = now, min(1.3 * pause, _LONGEST_PAUSE_SECONDS)
+                if (states := self.poll(job)) is not None:
+                    heard = now
+                    if LIVE.isdisjoint(states):
+                        return self.outcome(plan, job, states)
+                elif now - heard > _SILENCE_SECONDS:
                     text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
-                    return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
-            else:
-                heard = now
-                if scheduler.live.isdisjoint(answer):
-                    return outcome_of(scheduler, plan, job, answer)
-                if (why := scheduler.stuck) is not None:
-                    remedy = "change the options of the job, or ask the site"
-                    warn(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
-        if exits.begun:
-            began = began or now
-            if now - began > plan.time_limit_seconds:
-                logs = {task.participant: task.log for task in plan.tasks}
-                limit = f"time limit of {plan.time_limit_seconds:g} s{_cancelled(scheduler, plan, job)}"
-                return overrun(now - began, [name for name in logs if name not in exits.codes], limit, logs)
-        time.sleep(_FILE_POLL_SECONDS)
+                    return Outcome(0.0, text + self._cancelled(job), lost=True)
+            if exits.begun:
+                began = began or now
+                if now - began > plan.time_limit_seconds:
+                    limit = f"time limit of {plan.time_limit_seconds:g} s{self._cancelled(job)}"
+                    return overrun(now - began, [name for name in logs if name not in exits.codes], limit, logs)
+            time.sleep(_FILE_POLL_SECONDS)
 
-
-def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
-    """Cancel a job; return what to add to its error where that is not possible."""
-    if not scheduler.cancels:
+    def _cancelled(self, job: str) -> str:
+        """Cancel a job; return what to add to its error where that is not possible."""
+        try:
+            self.cancel(job)
+        except CalibrationError as error:
+            return f"; it was not cancelled, do so by hand: {error}"
         return ""
-    error = f"expected the job's number in what submit printed ({plan.directory / JOB_LOG}), found none or several"
-    try:
-        if (number := scheduler.number(job)) is not None:
-            scheduler.cancel(number)
-            return ""
-    except CalibrationError as problem:
-        error = str(problem)
-    return f"; it was not cancelled, do so by hand: {error}"
 
+    def outcome(self, plan: RunPlan, job: str, states: Sequence[str] | None) -> Outcome:
+        """Judge a job that has ended by what it left and by its states.
 
-def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str] | None) -> Outcome:
-    """Judge a job that has ended by what it left and by its states.
-
-    These are none where the batch system has forgotten it, and None where it was not asked. A job that is cancelled or
-    loses a node may still note how its participants ended: srun's exit code is 0 after the loss of a node.
-    """
-    began, pause = time.monotonic(), _FILE_POLL_SECONDS
-    while True:
-        exits = read_exits(plan.directory / EXIT_FILE)
-        is_known = states is not None and scheduler.live.isdisjoint(states)
-        is_slow = exits.ended and scheduler.resumes and any(exits.codes.values())
-        limit = _COMPLETING_SECONDS if is_slow else _SETTLE_SECONDS
-        if (exits.ended and is_known) or time.monotonic() > began + limit:
-            break
-        time.sleep(pause)
-        if not is_known:
-            states, pause = scheduler.poll(job), 1.3 * pause
-    bad = sorted(set(states or ()) - scheduler.fine) if is_known else []
-    if exits.ended and not bad:
-        return exits.outcome(plan)
-    lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
-    blame = () if lost else tuple(task.participant for task in plan.tasks)
-    how = f"as {', '.join(bad)}" if bad else "before its script did"
-    return Outcome(exits.seconds, f"job {job} ended {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
+        These are none where Slurm has forgotten it, and None where it was not asked. A job that is cancelled or loses a
+        node may still note how its participants ended: srun's exit code is 0 after the loss of a node.
+        """
+        began, pause = time.monotonic(), _FILE_POLL_SECONDS
+        while True:
+            exits = read_exits(plan.directory / EXIT_FILE)
+            is_known = states is not None and LIVE.isdisjoint(states)
+            is_slow = exits.ended and any(exits.codes.values())
+            limit = _COMPLETING_SECONDS if is_slow else _SETTLE_SECONDS
+            if (exits.ended and is_known) or time.monotonic() > began + limit:
+                break
+            time.sleep(pause)
+            if not is_known:
+                states, pause = self.poll(job), 1.3 * pause
+        bad = sorted(set(states or ()) - _FINE) if is_known else []
+        if exits.ended and not bad:
+            return exits.outcome(plan)
+        lost = not states or bool(bad and _FAULTS.isdisjoint(bad))
+        blame = () if lost else tuple(task.participant for task in plan.tasks)
+        how = f"as {', '.join(bad)}" if bad else "before its script did"
+        return Outcome(exits.seconds, f"job {job} ended {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
 
 
 # Slurm's reason for a job that it ends at its time limit.

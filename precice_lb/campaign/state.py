@@ -160,20 +160,14 @@ class RunRecord:
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
     participants: dict[str, dict[str, Any]] = {}
-    for key in ("minimum_ranks", "maximum_ranks", "layouts"):
+    for key in ("minimum_ranks", "maximum_ranks"):
         for name, value in (settings.get(key) or {}).items():
             participants.setdefault(name, {})[key] = value
-    for bounds in participants.values():
-        if layouts := bounds.pop("layouts", None):
-            pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
-            bounds |= {"pairs": pairs} if pairs else {key: layouts[key] or "free" for key in ("ranks", "threads")}
-    recommend = settings.get("recommend") or {}
     tables = {
-        "budget": {"ranks": settings.get("total_ranks")},
+        "budget": {"ranks": settings["total_ranks"]},
         "machine": settings.get("machine") or {},
-        "parameter": settings.get("parameters") or {},
-        "recommend": recommend | {"learner": settings.get("learner") or recommend.get("learner")},
-        "runs": {key: settings.get(key) for key in ("existing", "target_regret")},
+        "parameter": settings["parameters"],
+        "runs": {key: settings[key] for key in ("existing", "target_regret") if key in settings},
         "participants": participants,
     }
     return {key: {k: v for k, v in table.items() if v is not None} for key, table in tables.items() if table}
@@ -181,6 +175,9 @@ def _tables(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _at_present(raw: dict[str, Any], path: Path) -> None:
     """Bring what earlier versions wrote of a campaign to what is written now."""
+    # The study itself says these.
+    if any((raw.get("settings") or {}).get(key) for key in ("layouts", "learner", "recommend")):
+        drop_retired(raw, ("settings",), path)
     drop_retired(raw, CAMPAIGN_KEYS, path)
     pass_over_runs(raw, path)
     if raw.get("settings") is not None or isinstance(raw.get("asked"), dict):

@@ -44,7 +44,6 @@ def chain_next(
     *,
     output: Output = None,
     submit: bool = False,
-    lost: bool = False,
 ) -> None:
     """Write, or submit, the job of a chain's next segment; each job's last line calls this again.
 
@@ -56,19 +55,17 @@ def chain_next(
     Parameters
     ----------
     study
-        The study file (TOML), with a table [chain], and a launcher whose runs are jobs.
+        The study file (TOML), with a table [chain], and the launcher slurm.
     output
         Where the chain lives; by default the study's name with -chain, beside it. It holds job.sbatch.
     submit
         Submit the job, and let it submit its successor.
-    lost
-        The job of the segment that has begun is gone: make it again. Slurm tells this by itself.
     """
     from precice_lb.campaign import read_study
     from precice_lb.chain.next import next_segment
 
     read = read_study(study)
-    next_segment(read, output or _directory(read.path), submit=submit, lost=lost)
+    next_segment(read, output or _directory(read.path), submit=submit)
 
 
 def _directory(study: Path) -> Path:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
 
 from precice_lb.campaign.campaign import Event, Report
-from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.processes import Outcome, log_tail
-from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, outcome_of, read_exits
+from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.schedulers import EXIT_FILE, LIVE, SlurmScheduler, insist, read_exits
 from precice_lb.campaign.state import RunRecord
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
@@ -70,7 +68,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         text += f", {cut_short} cut short and set aside" if cut_short else ""
         if forgotten := forgotten_state(read_configuration(study.configuration_path)):
             text += f"; at the start of each segment {forgotten} (docs/how-to/restart.md)"
-        chain.emit(Event("started", text, number=finished, total=chain.total_segments))
+        chain.emit(Event("started", text))
         chain.runs.check_room()
         for record in chain.following():
             chain.begin(record)
@@ -82,17 +80,12 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
 JOB_FILE = "job.sbatch"
 """Link in the chain's directory to the script of the segment that comes next."""
 
-# How long a command that submits may take.
-_SUBMIT_SECONDS = 300.0
-_POLL_SECONDS = 0.1
-
 
 def next_segment(
     study: Study,
     directory: Path,
     *,
     submit: bool = False,
-    lost: bool = False,
     report: Report | None = None,
     decider: Decide = decide,
 ) -> Path | None:
@@ -101,13 +94,11 @@ def next_segment(
     Parameters
     ----------
     study
-        With a table ``[chain]``, and a launcher whose runs are jobs.
+        With a table ``[chain]``, and the launcher ``slurm``.
     directory
         Where the chain lives.
     submit
         Whether to submit the job; its last line is this call again.
-    lost
-        Whether the job of the segment that has begun is gone, which a template's batch system does not tell.
     report
         Called with each event; plain lines on standard error by default.
     decider
@@ -127,8 +118,8 @@ def next_segment(
         scheduler = chain.runs.launcher.scheduler
         if scheduler is None:
             raise CalibrationError(
-                f"launcher.name: expected one whose runs are jobs, such as slurm or a template with script and submit, "
-                f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
+                f"launcher.name: expected slurm, whose runs are jobs, found {study.launcher.name!r}; precice-lb chain "
+                "runs a chain with it"
             )
         words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(chain.directory)]
         chain.runs.last_line = shlex.join([*words, *["--submit"] * submit])
@@ -137,9 +128,9 @@ def next_segment(
         else:
             # Failures of all jobs since the last segment count, whichever process saw them.
             chain.since = max((n for n, run in enumerate(chain.state.runs, 1) if run.outcome == "finished"), default=0)
-            if _is_ready(chain, record):
+            if _is_ready(chain, record, scheduler):
                 return _handed_on(chain, record, scheduler, submit=submit)
-            if (outcome := _ended(chain, record, scheduler, lost=lost)) is not None:
+            if (outcome := _ended(chain, record, scheduler)) is not None:
                 chain.runs.conclude(record, outcome)
                 chain.end(record)
             else:
@@ -164,17 +155,17 @@ def _script_of(chain: Chain, record: RunRecord) -> Path:
     return script
 
 
-def _is_ready(chain: Chain, record: RunRecord) -> bool:
+def _is_ready(chain: Chain, record: RunRecord, scheduler: SlurmScheduler) -> bool:
     """Whether a segment is made, and was not submitted by us, nor started by anybody."""
     if record.job is not None or not _script_of(chain, record).is_file():
         return False
-    plan, launcher = chain.runs.plan(record), chain.runs.launcher
+    plan = chain.runs.plan(record)
     # A kill may have come between the submission and the note of its number.
-    record.job = None if launcher.scheduler is None else launcher.scheduler.find(launcher.job_name(plan))
+    record.job = scheduler.find(scheduler.job_name(plan))
     return record.job is None and not read_exits(plan.directory / EXIT_FILE).begun
 
 
-def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, *, submit: bool) -> Path:
+def _handed_on(chain: Chain, record: RunRecord, scheduler: SlurmScheduler, *, submit: bool) -> Path:
     """Let the link point to a segment's script, submit it where that is asked for, and say so."""
     script, link = _script_of(chain, record), chain.directory / JOB_FILE
     new = link.with_name(f"{JOB_FILE}.new")
@@ -183,36 +174,15 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, *, submit:
     new.replace(link)
     chain.begin(record)
     if submit:
-        plan = chain.runs.plan(record)
-        job = scheduler.submit(plan, script)
-        if not scheduler.resumes:
-            _wait_for_submission(scheduler, job, plan)
-        # Empty where the command says no number: the job is there all the same.
-        record.job = scheduler.number(job) or ""
+        record.job = scheduler.submit(script)
         chain.state.save()
-        chain.emit(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
+        chain.emit(Event("resumed", f"submitted as job {record.job}", record))
     else:
         chain.emit(Event("resumed", f"ready to be submitted: {link}", record))
     return link
 
 
-def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
-    """Wait for a command of the user's own that submits, and that must return when the job is queued."""
-    end = time.monotonic() + _SUBMIT_SECONDS
-    while scheduler.live.intersection(states := scheduler.poll(job) or ()):
-        if time.monotonic() > end:
-            scheduler.close(job)
-            raise CalibrationError(
-                f"launcher.submit: found it running after {_SUBMIT_SECONDS:g} s, expected it to return once the job is "
-                "queued: in a chain of jobs it must not wait for the job"
-            )
-        time.sleep(_POLL_SECONDS)
-    if "COMPLETED" not in states:
-        output = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
-        raise CalibrationError(f"launcher.submit failed: {output}")
-
-
-def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:
+def _ended(chain: Chain, record: RunRecord, scheduler: SlurmScheduler) -> Outcome | None:
     """Return how a segment's job ended; None where there was none, or something ended it before its last line."""
     plan, note = chain.runs.plan(record), note_of(record)
     if note.ended:
@@ -220,19 +190,11 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
         return Outcome(record.seconds)
     exits = read_exits(plan.directory / EXIT_FILE)
     outcome = exits.outcome(plan) if exits.ended else None
-    if not scheduler.resumes:
-        if (exits.begun or record.job is not None) and not exits.ended and not lost:
-            how = "has begun" if exits.begun else "is submitted"
-            raise CalibrationError(
-                f"segment {note.number} {how} in {plan.directory} and not ended: wait for its job, or say --lost "
-                "if that is gone"
-            )
-    elif record.job is not None:
-        job = record.job
+    if job := record.job:
         states = insist(lambda: scheduler.poll(job))
-        if scheduler.live.isdisjoint(states):
+        if LIVE.isdisjoint(states):
             if outcome is None or outcome.error is not None:
-                outcome = outcome_of(scheduler, plan, job, states)
+                outcome = scheduler.outcome(plan, job, states)
         elif outcome is None:
             raise CalibrationError(f"segment {note.number} waits or runs as job {job}: its last line goes on")
     if outcome is not None and outcome.lost and (exits.stopped is not None or not exits.ended):

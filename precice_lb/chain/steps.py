@@ -115,21 +115,20 @@ class Chain:
 
     def begin(self, run: RunRecord) -> None:
         """Tell that a segment begins."""
-        note, total = note_of(run), self.total_segments
+        note = note_of(run)
         windows = f"windows {note.start_window + 1} to {note.start_window + note.windows} of {self.windows.total}"
-        text = f"segment {note.number} of {total}: {self.text(run.split)}, {windows} ({run.reason})"
-        self.emit(Event("run started", text, run, note.number, total))
+        text = f"segment {note.number} of {self.total_segments}: {self.text(run.split)}, {windows} ({run.reason})"
+        self.emit(Event("run started", text, run))
 
     def end(self, run: RunRecord) -> None:
         """Take a concluded segment into ``chain.json``, and tell how it ended."""
         self.write()
-        number, total = note_of(run).number, self.total_segments
-        text = f"segment {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
+        text = f"segment {note_of(run).number} of {self.total_segments}: {run.outcome} after {run.seconds:.1f} s"
         if run.outcome == "finished":
             text += f", {self.segments()[-1].window_seconds:.4g} s per window"
         else:
             text += f": {' | '.join((run.error or '', *run.reasons))}"
-        self.emit(Event("run finished", text, run, number, total))
+        self.emit(Event("run finished", text, run))
 
     def _decide(self) -> Decision | None:
         """Return the next segment's split, None at the end of the chain.

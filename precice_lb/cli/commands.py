@@ -20,7 +20,7 @@ from precice_lb.cli.flow import (
     Format,
     Output,
     Verbose,
-    command_line,
+    evidence_of,
     name_files,
     print_answer,
     print_result,
@@ -280,25 +280,14 @@ def report(
 
 def _evidence(sources: Sequence[Path], asked: Asked) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
-    from precice_lb.campaign.worth import TARGET_REGRET
-    from precice_lb.report.page import Evidence
-
     measured = read_measured(sources, asked.warmup, runs=True)
     known = remembered(sources[0]) if len(sources) == 1 else {}
     known = known if known.get("unit") == "ranks" else {}
     ranks = known.get("total_ranks") or _most_ranks(measured)
     recommendation = recommend_case(measured, asked, ranks, known.get("parameters"))
-    target = None if measured.asked is None else measured.asked.runs.target_regret
     launch = sources[0] / "launch"
-    return Evidence(
-        recommendation,
-        measured.runs,
-        tuple(sources),
-        seed=asked.seed,
-        command=command_line(),
-        launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
-        target_regret=TARGET_REGRET if target is None else target,
-    )
+    is_of_this = known.get("split") == recommendation.split and launch.is_dir()
+    return evidence_of(recommendation, measured, sources, asked.seed, launch if is_of_this else None)
 
 
 def _most_ranks(measured: Measured) -> int:

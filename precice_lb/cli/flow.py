@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.cli.case import Asked, measured_by, recommend_case
+from precice_lb.cli.case import Asked, Measured, measured_by, recommend_case
 from precice_lb.exceptions import DataError
 from precice_lb.text import say, with_versions
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from precice_lb.campaign import Study
     from precice_lb.recommend import Recommendation
     from precice_lb.report.blocks import Block
+    from precice_lb.report.page import Evidence
 
 Format = Annotated[Literal["table", "json"], Parameter(help="A table to read, or JSON alone on standard output.")]
 """How a result is printed."""
@@ -47,7 +48,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.campaign import run_campaign
     from precice_lb.campaign.launch import write_scripts
-    from precice_lb.report.page import Evidence, build_page, next_text
+    from precice_lb.report.page import build_page, next_text
     from precice_lb.report.render import attempted, write_recommendation, write_report
 
     result = run_campaign(study, directory or study.campaign_directory)
@@ -58,15 +59,8 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     written = write_recommendation(recommendation, place, [place])
     scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, place / "launch")
     written += scripts
-    evidence = Evidence(
-        recommendation,
-        measured.runs,
-        (place, *result.existing),
-        seed=seed,
-        command=command_line(),
-        launch=scripts[0].parent if scripts else None,
-        target_regret=study.runs.target_regret,
-    )
+    launch = scripts[0].parent if scripts else None
+    evidence = evidence_of(recommendation, measured, (place, *result.existing), seed, launch)
     pages = attempted("the report", lambda: write_report(build_page(evidence), place / "report")) or []
     advice = attempted("what to measure next", lambda: next_text(evidence)) or ""
     if verbose:
@@ -76,6 +70,24 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
         if path.suffix == ".sh":
             say(f"start it: sh {shlex.quote(str(path))}")
     say(f"all results: {place}{f'; page: {pages[0]}' if pages else ''}")
+
+
+def evidence_of(
+    recommendation: Recommendation, measured: Measured, sources: Sequence[Path], seed: int, launch: Path | None
+) -> Evidence:
+    """Gather what a report of a recommendation is made of; ``launch`` has the scripts that start its split."""
+    from precice_lb.campaign.worth import TARGET_REGRET
+    from precice_lb.report.page import Evidence
+
+    return Evidence(
+        recommendation,
+        measured.runs,
+        tuple(sources),
+        seed=seed,
+        command=command_line(),
+        launch=launch,
+        target_regret=TARGET_REGRET if measured.asked is None else measured.asked.runs.target_regret,
+    )
 
 
 def print_result(

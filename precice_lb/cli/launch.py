@@ -202,19 +202,16 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     """Run it, and say how it ended."""
     from precice_lb.campaign.launch import last_words, start_split
 
-    def warn(text: str) -> None:
-        say(f"precice-lb: {text}", sys.stderr)
-
     # Of files no second is cut off.
     since = time.time() - 1.0
     try:
-        outcome = start_split(study, split, folder, say, warn)
+        outcome = start_split(study, split, folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("logs and what was recorded are kept; launch starts anew") from None
     if outcome.error is None:
         say(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
         return 0
-    warn(f"{outcome.error} after {outcome.seconds:.1f} s")
+    say(f"precice-lb: {outcome.error} after {outcome.seconds:.1f} s", sys.stderr)
     for name in outcome.participants:
         for line in last_words(study, name, study.layout(name, split[name]), since):
             say(f"{name}: {line}", sys.stderr)

@@ -253,22 +253,8 @@ def precice_profiling(
     say(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
-@importer.command(name="csv")
-def import_csv(*paths: Path, output: TableFile = _TABLE) -> None:
-    """Join tables with the columns participant, ranks and seconds (compute seconds per time window) to one.
-
-    Example: precice-lb import csv fluid.csv solid.csv --output measurements.csv
-
-    Parameters
-    ----------
-    paths
-        The tables; cells apart by commas, semicolons or tabs.
-    """
-    _to_table("csv", paths, output)
-
-
 def add_readers() -> App:
-    """Give ``import`` a command for each reader of another distribution, and return it."""
+    """Give ``import`` a command for each reader, and return it."""
     for name, reader in READERS.items():
         if name not in list(importer):
             # All of it is shown, as no section of parameters.

@@ -95,7 +95,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
 def test_more_ranks_than_cores_are_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_case(tmp_path)
     campaign = tmp_path / "campaign"
     cores = tuple(sorted(os.sched_getaffinity(0)))
     monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:2])
@@ -124,9 +123,8 @@ if name == "Right":
 
 
 def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(tmp_path: Path) -> None:
-    write_case(tmp_path, CRASHES_ON_TWO)
     events: list[Event] = []
-    path = write_study(tmp_path, runs=TWO_SPLITS)
+    path = write_study(tmp_path, solver=CRASHES_ON_TWO, runs=TWO_SPLITS)
     result = run_study(path, events.append)
     # Left's end ended the run: it neither took Right's 600 seconds nor came to its time limit.
     failed, finished = result.runs
@@ -145,8 +143,7 @@ def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(t
 
 
 def test_a_solver_that_records_nothing_is_told_how_to(tmp_path: Path) -> None:
-    write_case(tmp_path, "print('fine')\n")
-    path = write_study(tmp_path, runs=ONE_SPLIT)
+    path = write_study(tmp_path, solver="print('fine')\n", runs=ONE_SPLIT)
     with pytest.raises(CalibrationError, match=r"Left and Right ended well but recorded nothing: .*precice_lb run"):
         run_study(path)
 
@@ -165,9 +162,8 @@ def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
     tmp_path: Path, program: str, mpiexec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = mpiexec if program == "mpiexec" else shutil.which(program) or pytest.skip(f"no {program} on this machine")
-    write_case(tmp_path, STUBBORN)
     launcher = f'oversubscribe = true\nprogram = "{program}"'
-    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=launcher)
+    path = write_study(tmp_path, solver=STUBBORN, runs=ONE_SPLIT, launcher=launcher)
 
     def monotonic() -> float:
         """The time limit is over when all ranks wait, however long they took to start."""
@@ -196,8 +192,7 @@ if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, number: signal.Signals) -> None:
-    write_case(tmp_path, WAITS_ONCE)
-    path = write_study(tmp_path, runs=ONE_SPLIT)
+    path = write_study(tmp_path, solver=WAITS_ONCE, runs=ONE_SPLIT)
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, path, directory], stderr=subprocess.PIPE, text=True)
     first = directory / "runs" / "001-Left1-Right2"
@@ -226,7 +221,6 @@ def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
 
 
 def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path) -> None:
-    write_case(tmp_path)
     path = write_study(tmp_path)
     ours = '{"format": "precice-lb-campaign", "format_version": '
     (tmp_path / "campaign").mkdir()

@@ -20,9 +20,8 @@ from precice_lb.ingest.profiling import enrich
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
-    write_case(tmp_path, COUPLED)
     backend = f"{study_environment()}[case.parameter]\nmesh_width = 0.25"
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
+    path = write_study(tmp_path, solver=COUPLED, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
     runs, samples = measured_by(recording(path, Left=0.6, Right=0.3), [1, 3])
     assert {run.warmup_windows for run in runs} == {2}
     assert all(len(run.participants["Left"].windows) == 7 for run in runs)

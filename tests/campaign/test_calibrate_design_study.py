@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import CONFIGURATION, changed, run_of, write_case, write_study
+from calibrate_helpers import CONFIGURATION, changed, run_of, write_study
 from emulation import CostLaw
 from store_helpers import row, write_store
 
@@ -29,7 +29,6 @@ command = 'python solver.py Left'
 
 
 def study_of(directory: Path, runs: str = "", left: str = "", machine: str = "") -> Study:
-    write_case(directory)
     path = changed(write_study(directory, runs=runs, left=left, machine=machine), ("ranks = 4", "ranks = 32"))
     return read_study(changed(path, ('command = "python solver.py Left"\n', "")) if left == VERSIONS else path)
 

@@ -125,12 +125,6 @@ def test_each_name_has_a_file_name_of_its_own(one: str, other: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.~-]{0,199}", file_name(one))
 
 
-def test_names_of_one_word_stay_as_they_are() -> None:
-    for name in ("Fluid", "Solid_1", "Solid-1", "Fluid.inner", "x" * 160):
-        assert file_name(name) == name
-    assert file_name("Heat exchanger (left)").startswith("Heat_exchanger__left_~")
-
-
 def test_participants_of_similar_names_share_no_file(tmp_path: Path) -> None:
     """Their logs, their prepared files, and their stores, in which a dot or a space is written otherwise."""
     case = write_case(tmp_path)

@@ -1,152 +1,56 @@
-"""Jobs: a user's own templates and the scripts of runs, for real without any batch system."""
+"""The job that a campaign is, by a template inside; scripts of runs and what they leave, without a batch system."""
 
 from __future__ import annotations
 
 import os
 import re
-import time
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, launcher_of, plan_of, quiet, state_of, task_of, write_case, write_study
+from calibrate_helpers import launcher_of, plan_of, run_study, task_of, write_case, write_study
 
-from precice_lb.campaign import CampaignResult, RunPlan, Scheduler, read_study, run_campaign
-from precice_lb.campaign.launchers.local import job_number
 from precice_lb.campaign.processes import run_processes
-from precice_lb.campaign.schedulers import body, follow, read_exits
-from precice_lb.exceptions import PreciceLBError
-
-SCRIPT = """\
-#!/bin/bash
-# {name}: {total_ranks} ranks on {total_nodes} nodes of {ranks_per_node}, {walltime} or {minutes} min, ${HOME}
-{participants}
-"""
-SUBMITTED = "script = 'job.in'\nsubmit = 'bash {script}'\nsetup = ['export GIVEN=yes']\nranks_per_node = 1"
+from precice_lb.campaign.schedulers import SlurmScheduler, body, read_exits
 
 
-def template_study(
-    directory: Path, launcher: str, *, runs: str = "splits = [{Left=2, Right=1}]", solver: str = SOLVER
-) -> Path:
-    """Write a study with a template; its ranks are processes that a shell starts."""
-    write_case(directory, solver)
-    ranks = directory / "ranks.sh"
-    ranks.write_text('#!/bin/sh\nexport PMI_SIZE=$1\nshift\nexec "$@"\n')
-    ranks.chmod(0o755)
-    (directory / "job.in").write_text(SCRIPT)
-    start = f"name = 'template'\nparticipant = '{ranks} {{ranks}} {{command}}'\n"
-    return write_study(directory, runs=runs, launcher=start + launcher, case='network = "lo"')
+def test_the_words_of_a_template_stay_apart(tmp_path: Path) -> None:
+    launcher = launcher_of("template", participant="go -n {ranks} -d {threads} -c {cores} ${HOME} {command}")
+    plan = plan_of(tmp_path, task_of("A"), task_of("B", threads=3))
+    words = ["go", *["-n", "1", "-d", "3", "-c", "3"], "${HOME}", "solve", "in put"]
+    assert launcher.command(plan, plan.tasks[1]) == words
 
 
-def finished(path: Path) -> tuple[CampaignResult, Path]:
-    """Do the only run of a study, to its good end; return what came out, and where it ran."""
-    result = run_campaign(read_study(path), path.parent / "campaign", report=quiet)
-    assert [run.outcome for run in result.runs] == ["finished"]
-    return result, path.parent / "campaign" / result.runs[0].directory
-
-
-def failed(path: Path) -> str:
-    """Do the runs of a study, none of which ends well; return what is said of that in one line."""
-    with pytest.raises(PreciceLBError) as caught:
-        run_campaign(read_study(path), path.parent / "campaign", report=quiet)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def test_a_template_for_a_job(tmp_path: Path) -> None:
-    result, run = finished(template_study(tmp_path, SUBMITTED))
-    assert result.runs[0].seconds > 0
-    lines = (run / "job.sh").read_text().splitlines()
-    assert lines[1] == f"# {run.name}: 3 ranks on 3 nodes of 1, 00:05:00 or 5 min, ${{HOME}}"
-    assert lines[2] == "export GIVEN=yes"
-    assert '"GIVEN": "yes"' in (run / "case" / "Left-seen.json").read_text()
-
-
-def test_a_template_has_whole_minutes_and_leaves_variables_of_the_shell(tmp_path: Path) -> None:
-    (tmp_path / "job.in").write_text(
-        "#{minutes} {walltime} ${minutes} ${HOME} {unknown} {total_cores}\n{participants}\n"
-    )
-    keys = {
-        "participant": "go -n {ranks} -d {threads} -c {cores} {command}",
-        "script": tmp_path / "job.in",
-        "submit": "sh -c 'echo ${HOME} $1 >home' sh {minutes}",
-    }
-    launcher, plan = launcher_of("template", **keys), plan_of(tmp_path, task_of("A"), task_of("B", threads=3))
-    assert launcher.command(plan, plan.tasks[1]) == ["go", *["-n", "1", "-d", "3", "-c", "3"], "solve", "in put"]
-    assert launcher.job_script(plan).splitlines()[0] == "#2 00:02:00 ${minutes} ${HOME} {unknown} 4"
-    job = launcher.scheduler.submit(plan, tmp_path / "job.sh")
-    while launcher.scheduler.poll(job) == ["RUNNING"]:
-        time.sleep(0.01)
-    assert (tmp_path / "home").read_text() == f"{os.environ['HOME']} 2\n"
-
-
-def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "configs" / "README.md").read_text()
-    example = re.search(r"```\n(#!/bin/bash\n#PBS .*?)```", text, flags=re.DOTALL)
-    assert example is not None
-    launcher = f"script = 'job.in'\nsubmit = 'env PBS_NODEFILE={tmp_path}/nodes bash {{script}}'\nranks_per_node = 2"
-    path = template_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
-    (tmp_path / "job.in").write_text(example[1])
-    (tmp_path / "nodes").write_text("n0\nn0\nn1\nn1\nn2\nn2\n")
-    _, run = finished(path)
-    hosts = {file.name: file.read_text().split() for file in run.glob("*.hosts")}
-    assert hosts == {"Left.hosts": ["n0", "n1"], "Right.hosts": ["n2"]}
-    assert "#PBS -l select=3:ncpus=2 -l walltime=00:05:00\n" in (run / "job.sh").read_text()
-
-
-FAILS = SOLVER + "import time\nif name == 'Left':\n    sys.exit('no convergence')\ntime.sleep(300)\n"
-
-
-def test_jobs_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = failed(template_study(tmp_path / "a", SUBMITTED, solver=FAILS))
-    assert re.match(r"every run failed; .*Left ended with exit code 1; .*no convergence", text)
-    # A submission that does not wait for the job.
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
-    text = failed(template_study(tmp_path / "b", SUBMITTED.replace("bash {script}", "true")))
-    assert "job.log ended before its script did" in text
-
-
-@pytest.mark.parametrize(
-    ("printed", "number"),
-    [
-        ("4711.server\n", "4711.server"),
-        ("qsub: project p0042\n4711[].server\n", "4711[].server"),
-        ("p0042: 3 jobs waiting\nJob <4711> is submitted to queue <normal>.\n", "4711"),
-        # Said of other jobs, or beside the number: none of them may be cancelled.
-        ("this project's first job 17 of 300 has ended\n", None),
-        ("files left:\n42\nSubmitted batch job 4711\n", None),
-        ("Submitted batch job 4711\nSubmitted batch job 4711\n", "4711"),
-        ('Your job 4711 ("x") has been submitted', "4711"),
-        ("qsub: project p0042, 16 cores, since 2026-01-01\n", None),
-    ],
-)
-def test_the_number_of_a_job_is_no_other_number_of_its_log(printed: str, number: str | None) -> None:
-    assert job_number(printed) == number
-
-
-@pytest.mark.parametrize(("printed", "number"), [("Job <4711> is submitted", "4711"), ("project p0042", None)])
-def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
-    tmp_path: Path, printed: str, number: str | None
+def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = tmp_path / "submit.sh"
-    submit.write_text(f'#!/bin/sh\necho "{printed}"\nexec bash "$1"\n')
-    submit.chmod(0o755)
-    launcher = SUBMITTED.replace("bash {script}", f"{submit} {{script}}")
-    launcher += f"\ncancel = 'touch {tmp_path}/cancelled-{{job}}'"
-    path = template_study(tmp_path, launcher, solver=SOLVER + "import time\ntime.sleep(300)\n")
-    text = failed(changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 1")))
-    assert "Left and Right still ran at the time limit of 1 s" in text
-    # Nothing is cancelled where the number is not known, and the user is told.
-    assert [file.name for file in tmp_path.glob("cancelled-*")] == ([f"cancelled-{number}"] if number else [])
-    assert ("not cancelled, do so by hand: expected the job's number in" in text) == (number is None)
-    (record,) = state_of(tmp_path / "campaign").runs
-    assert (record.outcome, record.job) == ("timeout", number)
-
-
-def test_templates_that_cannot_work_are_refused(tmp_path: Path) -> None:
-    for script, expected in (("none.sh", "none.sh cannot be read"), ("ranks.sh", "has no line {participants}")):
-        path = template_study(tmp_path / script, f"submit = 'qsub'\nscript = '{script}'")
-        assert expected in failed(path)
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md").read_text()
+    example = re.search(r"```bash\n(#!/bin/bash\n# on-nodes\.sh .*?)```", text, flags=re.DOTALL)
+    assert example is not None
+    case = write_case(tmp_path)
+    mpiexec = '#!/bin/sh\necho "$2" >hosts\nexport PMI_SIZE=$6\nshift 6\nexec "$@"\n'
+    for name, lines in (("on-nodes.sh", example[1]), ("mpiexec", mpiexec)):
+        (tmp_path / name).write_text(lines)
+        (tmp_path / name).chmod(0o755)
+    for side in ("left", "right"):
+        (case / side).mkdir()
+        shutil.copy(case / "solver.py", case / side)
+    (tmp_path / "nodes").write_text("n0\nn0\nn1\nn1\nn2\nn2\n")
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    start = f"env PATH={path} {tmp_path}/on-nodes.sh {{first_node}} {{nodes}} {{ranks}} {{command}}"
+    study = write_study(
+        tmp_path,
+        runs="splits = [{Left=3, Right=1}]",
+        launcher=f"name = 'template'\nparticipant = '{start}'\nranks_per_node = 2",
+        case='network = "lo"',
+        left='directory = "left"',
+        right='directory = "right"',
+    )
+    (run,) = run_study(study).finished
+    made = tmp_path / "campaign" / run.directory / "case"
+    assert [(made / side / "hosts").read_text() for side in ("left", "right")] == ["n0,n1\n", "n2\n"]
 
 
 # --- scripts and exits ---------------------------------------------------------------------------------------------
@@ -224,20 +128,14 @@ def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path:
     assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 
-class Cancelled(Scheduler):
-    """A batch system that takes a moment to end a job that somebody has cancelled, or has forgotten it."""
+class Cancelled(SlurmScheduler):
+    """One that takes a moment to end a job that somebody has cancelled, or has forgotten it."""
 
     def __init__(self, answers: list[list[str]]) -> None:
         self._answers = answers
 
-    def submit(self, plan: RunPlan, script: Path) -> str:
-        return "7"
-
     def poll(self, job: str) -> list[str]:
         return self._answers.pop(0)
-
-    def cancel(self, job: str) -> None:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize(
@@ -254,5 +152,5 @@ def test_steps_may_be_cancelled_before_their_script(
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
     (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
     plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = follow(Cancelled(answers), plan, "7", lambda job: None, lambda text, why: None)
+    outcome = Cancelled(answers).follow(plan, "7")
     assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])

@@ -22,7 +22,6 @@ from calibrate_helpers import (
     run_of,
     state_of,
     threads_used,
-    write_case,
     write_study,
     write_threads,
 )
@@ -74,8 +73,6 @@ SMALL = '[[machine.kinds]]\nname = "small"\nnodes = 1\ncores_per_node = 36\n'
 
 def write(directory: Path, *, cpu: str | None = None, gpu: str = "", left: str = "", **words: str) -> Path:
     """Write a study of `write_case`'s case, whose Left has two versions where something is said of them."""
-    if not (directory / "case").is_dir():
-        write_case(directory)
     versions = "" if cpu is None else VERSIONS.format(cpu=cpu, gpu=gpu)
     path = write_study(directory, left=left + versions, **{"case": 'network = "lo"', **words})
     return changed(path, ('command = "python solver.py Left"\ndeg', "deg")) if versions else path
@@ -125,13 +122,6 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
     assert one["Right"]["layouts"] == [[1, 1], [1, 3]]
 
 
-class EarlierLauncher(Launcher):
-    """As before keys were fields."""
-
-    def __init__(self, options: object, directory: Path = Path()) -> None:
-        super().__init__()
-
-
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass
     class RanksAlone(Launcher):
@@ -147,10 +137,6 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
         study_of(tmp_path, launcher=launcher, right=FREE)
     # Fixed ranks are no threads.
     assert study_of(tmp_path, launcher=launcher, right="ranks = 2").layouts
-    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: EarlierLauncher))
-    expected = r"expected a dataclass derived from precice_lb.campaign.Launcher, found .*EarlierLauncher'>; repair or"
-    with pytest.raises(StudyError, match=expected):
-        study_of(tmp_path, launcher=launcher)
 
 
 def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
@@ -346,8 +332,12 @@ def test_a_split_names_the_version_that_is_to_run(tmp_path: Path) -> None:
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_planted_faster(tmp_path: Path) -> None:
-    write_case(tmp_path, COUPLED)
-    words = {"runs": "maximum = 4", "extra": study_environment(), "gpu": 'environment = {CELLS = "0.1"}'}
+    words = {
+        "solver": COUPLED,
+        "runs": "maximum = 4",
+        "extra": study_environment(),
+        "gpu": 'environment = {CELLS = "0.1"}',
+    }
     study = read_study(recording(write(tmp_path, cpu="", **words), Left=0.6, Right=0.3))
     result = run_campaign(study, tmp_path / "campaign", report=quiet)
     ran = [run.versions["Left"] for run in result.finished]

@@ -108,9 +108,8 @@ if name == "Left" and int(pathlib.Path(__file__).resolve().parents[1].name[:3]) 
 
 
 def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
-    write_case(tmp_path, FAILS_TWICE)
     events: list[Event] = []
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]\nretries = 2")
+    path = write_study(tmp_path, solver=FAILS_TWICE, runs="splits = [{Left=1, Right=1}]\nretries = 2")
     result = run_study(path, events.append)
     assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
     assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import CONFIGURATION, launcher_of, write_case, write_study
+from calibrate_helpers import CONFIGURATION, write_study
 
 import precice_lb.campaign.launch
 from precice_lb.campaign import read_study
-from precice_lb.campaign.plan import RunPlan, Task
+from precice_lb.campaign.plan import Task
 from precice_lb.campaign.processes import run_processes
 from precice_lb.campaign.runs import CampaignRuns
 from precice_lb.chain.steps import open_chain
@@ -58,61 +54,6 @@ def test_no_process_of_a_session_is_left_without_its_environment(tmp_path: Path,
     assert is_gone(left_by(tmp_path, script, code))
 
 
-def test_what_escapes_is_said(tmp_path: Path) -> None:
-    launcher = launcher_of("template", tmp_path, participant="env {command}")
-    told: list[str] = []
-    launcher.warn = told.append
-    note = tmp_path / "pid"
-    script = 'setsid env -i sleep 300 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; echo $! >pid'
-    try:
-        launcher.run(RunPlan("r", tmp_path, (task_of(tmp_path, "sh", "-c", script),), "token"), lambda job: None)
-        text = f"still running in the directories of r, so end what is of it: {note.read_text().strip()} (sleep)"
-        assert told == [text]
-    finally:
-        os.kill(int(note.read_text()), signal.SIGKILL)
-
-
-# Prints 40 MB, and goes on when its log has become small on the disk.
-PRINTS = """\
-import os, time
-os.write(1, b"first\\n")
-for _ in range(40):
-    os.write(1, b"x" * 999_999 + b"\\n")
-while os.fstat(1).st_blocks * 512 > 5_000_000:
-    time.sleep(0.01)
-os.write(1, b"last\\n")
-"""
-
-
-@pytest.mark.parametrize("is_job", [False, True])
-def test_of_a_long_log_the_first_and_the_last_part_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_job: bool
-) -> None:
-    if shutil.which("fallocate") is None or not can_punch(tmp_path):
-        pytest.skip("no file here can give back its middle")
-    monkeypatch.setattr("precice_lb.campaign.launchers.LOG_PART", 2**20)
-    monkeypatch.setattr("precice_lb.campaign.schedulers.LOG_PART", 2**20)
-    script = tmp_path / "job.in"
-    script.write_text("{participants}\n")
-    keys = {"script": str(script), "submit": "bash {script}"} if is_job else {}
-    task = task_of(tmp_path, sys.executable, "-c", PRINTS)
-    launcher = launcher_of("template", tmp_path, participant="env {command}", **keys)
-    assert launcher.run(RunPlan("r", tmp_path, (task,), tmp_path.name), lambda job: None).error is None
-    log = task.log.read_bytes()
-    assert len(log) == 6 + 40 * 10**6 + 5
-    assert log.startswith(b"first\nxxx")
-    assert log.endswith(b"x\nlast\n")
-    # What is left out takes no room, and reads as zeros.
-    assert task.log.stat().st_blocks * 512 <= 5_000_000
-    assert log[3 * 2**20 : 35 * 2**20] == bytes(32 * 2**20)
-
-
-def can_punch(directory: Path) -> bool:
-    file = directory / "punched"
-    file.write_bytes(bytes(100_000))
-    return subprocess.run(["fallocate", "-p", "-l", "50000", file], capture_output=True, check=False).returncode == 0
-
-
 def interrupt(*arguments: object, **more: object) -> None:
     raise KeyboardInterrupt
 
@@ -120,7 +61,6 @@ def interrupt(*arguments: object, **more: object) -> None:
 def test_an_interrupted_campaign_says_what_it_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_case(tmp_path)
     launcher = "name = 'template'\nparticipant = 'env {command}'"
     path = write_study(tmp_path, case='network = "lo"', launcher=launcher)
     monkeypatch.setattr(CampaignRuns, "do", interrupt)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, run_study, write_case, write_study
+from calibrate_helpers import SOLVER, run_study, write_study
 
 from precice_lb.campaign import CalibrationDesign, Event, load_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_size
@@ -188,8 +188,7 @@ if name == "Right" and int(size) == 2:
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
-    write_case(tmp_path, FAILS_ON_TWO)
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
+    path = write_study(tmp_path, solver=FAILS_ON_TWO, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
     events: list[Event] = []
     result = run_study(path, events.append)
     record = result.runs[1]
@@ -211,8 +210,11 @@ def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
 def test_too_few_runs_are_exit_code_1_and_no_split(
     tmp_path: Path, condition: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_case(tmp_path, FAILS_ON_TWO.replace('name == "Right" and int(size) == 2', condition))
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
+    path = write_study(
+        tmp_path,
+        solver=FAILS_ON_TWO.replace('name == "Right" and int(size) == 2', condition),
+        runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]",
+    )
     assert main(["calibrate", str(path)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -51,15 +51,13 @@ if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
 
 def write_coupled(directory: Path, launcher: str) -> Path:
     """Write a study of two short runs of solvers that couple."""
-    write_case(directory, COUPLED)
     runs = 'splits = [{Left=2, Right=1}, {Left=1, Right=2}]\ndirectory = "campaign"'
-    path = write_slurm_study(directory, launcher, runs=runs, extra=study_environment())
+    path = write_slurm_study(directory, launcher, solver=COUPLED, runs=runs, extra=study_environment())
     return recording(path, Left=0.06, Right=0.04)
 
 
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     # Comes first: jobs that have ended still count for a while.
-    write_case(tmp_path)
     full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
     campaign = Watched(write_slurm_study(tmp_path))
     time.sleep(2.0)
@@ -105,9 +103,8 @@ versions = [
 
 
 def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
-    write_case(tmp_path, PLACED)
     launcher = 'name = "slurm"\noptions = ["--partition=main"]'
-    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=1, Right=2}]", machine=KINDS)
+    path = write_slurm_study(tmp_path, launcher, solver=PLACED, runs="splits = [{Left=1, Right=2}]", machine=KINDS)
     path.write_text(path.read_text().replace('command = "python solver.py Right"', VERSIONS))
     result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
@@ -164,8 +161,7 @@ class Watched:
 
 
 def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
-    write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
+    path = write_slurm_study(tmp_path, solver=WAITS_FIRST, extra="[case.environment]\nFIRST_SECONDS = '300'")
     campaign = Watched(path)
     try:
         job = campaign.job()
@@ -189,7 +185,6 @@ def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
     ],
 )
 def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
-    write_case(tmp_path)
     launcher = 'name = "slurm"\noptions = ["--time=9"]'
     runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
     log = tmp_path / "campaign" / "campaign.log"
@@ -204,8 +199,7 @@ def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str
 
 
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:
-    write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '2'")
+    path = write_slurm_study(tmp_path, solver=WAITS_FIRST, extra="[case.environment]\nFIRST_SECONDS = '2'")
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
     run = directory / "runs" / "001-Left2-Right1"
@@ -231,8 +225,7 @@ os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME'
 
 @pytest.mark.parametrize("kind", ["own nodes", "heterogeneous"])
 def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
-    write_case(tmp_path, WHERE)
-    path = write_slurm_study(tmp_path, f'name = "slurm"\nmpi = "{mpi}"\nranks_per_node = 2')
+    path = write_slurm_study(tmp_path, f'name = "slurm"\nmpi = "{mpi}"\nranks_per_node = 2', solver=WHERE)
     nodes = {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]}
     if kind == "heterogeneous":
         path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
@@ -249,12 +242,12 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
 @pytest.mark.usefixtures("activated")
 @pytest.mark.parametrize(
     "kind",
-    ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "no MPI"))],
+    ["own nodes", pytest.param("script", marks=FULL)],
 )
 def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
     case = write_case(tmp_path, WHERE)
     changed(case / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="lo" '))
-    options = [] if kind == "no MPI" else [f"--set launcher.mpi={mpi}"]
+    options = [f"--set launcher.mpi={mpi}"]
     options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
     options += ["--write scripts"] if kind == "script" else []
     script = tmp_path / "job.sh"
@@ -263,14 +256,9 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
         f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
         f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
     )
-    said = submit(script)
-    left, right = ranks_on(case, "Left"), ranks_on(case, "Right")
-    assert (len(left), len(right)) == (3, 1)
-    single = "precice-lb: warning: Left: this Slurm's MpiDefault is none, with which srun starts every rank as a run of"
-    assert (single in said) == (left[-1].startswith("rank 0 of 1")) == (kind == "no MPI")
-    if kind != "no MPI":
-        assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
-        assert right == ["rank 0 of 1 on n2"]
+    submit(script)
+    assert ranks_on(case, "Left") == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
+    assert ranks_on(case, "Right") == ["rank 0 of 1 on n2"]
 
 
 def ranks_on(case: Path, name: str) -> list[str]:

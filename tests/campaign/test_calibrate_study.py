@@ -32,7 +32,6 @@ def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
 
 
 def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_case(tmp_path)
     path = write_study(tmp_path, runs='directory = "../elsewhere"')
     monkeypatch.chdir(tmp_path.parent)
     study = read_study(os.path.relpath(path))
@@ -41,7 +40,6 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
-    write_case(tmp_path)
     machine = """
         nodes = 2
         cores_per_node = 4
@@ -88,7 +86,6 @@ def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tm
 
 @pytest.mark.parametrize("block", refusals("studies-refused.txt"))
 def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, block: str) -> None:
-    write_case(tmp_path)
     check_refused(write_study(tmp_path, left="minimum_ranks = 1"), block)
 
 
@@ -137,7 +134,6 @@ def test_commands_that_can_be_started_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_case(tmp_path)
     command = "python -m precice_lb run stand-in-solver config.json"
     path = changed(write_study(tmp_path), ("python solver.py Left", command))
     with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
@@ -153,14 +149,3 @@ def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: p
     path.write_text(path.read_text().replace(command, command.replace("stand-in", "./stand-in")))
     with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
         read_study(path)
-
-
-def test_the_shortest_study_has_eight_lines(tmp_path: Path) -> None:
-    case = write_case(tmp_path)
-    tables = "".join(f'[[participants]]\nname = "{n}"\ncommand = "python solver.py {n}"\n' for n in ("Left", "Right"))
-    path = case / "study.toml"
-    path.write_text(f"[machine]\nranks = 4\n{tables}")
-    assert path.read_text().count("\n") == 8
-    study = read_study(path)
-    assert study.case_directory == case
-    assert study.bounds == {"Left": (1, 4), "Right": (1, 4)}

@@ -49,7 +49,6 @@ def test_commands_copies_splits_and_core_hours(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_splits_of_the_study_and_those_that_are_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_case(tmp_path)
     path = write_study(tmp_path, runs="splits = [{Left=1,Right=2}, {Left=2,Right=1}]\nretries = 1")
     text = said(capsys, path)
     assert "run 1 of at most 2: Left 1, Right 2 ranks" in text
@@ -64,17 +63,8 @@ def test_splits_of_the_study_and_those_that_are_done(tmp_path: Path, capsys: pyt
 
 def test_job_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = FakeSlurm(tmp_path / "slurm", monkeypatch)
-    write_case(tmp_path)
     path = write_study(tmp_path, launcher='name = "slurm"\noptions = ["--account=a1"]', case='network = "lo"')
     text = said(capsys, path)
     assert re.search(r"^  #SBATCH --account=a1$", text, re.MULTILINE)
     assert re.search(r"^  .*srun .*solver.py Left", text, re.MULTILINE)
     assert slurm.states() == []
-
-
-def test_what_calibrate_refuses_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_case(tmp_path)
-    path = write_study(tmp_path, launcher="")
-    changed(path, ("ranks = 4", "ranks = 4000"))
-    assert "cores for all ranks and their threads, found 4000: lower" in refused(capsys, "calibrate", "--dry-run", path)
-    assert not (tmp_path / "study-campaign").exists()

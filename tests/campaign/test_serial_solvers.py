@@ -32,8 +32,9 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 def study(tmp_path: Path, *names: str, runs: str = "maximum = 4") -> Path:
     """Write a study whose participants of these names can only be serial."""
-    write_case(tmp_path, BEGIN.format(names=names, refused=REFUSED) + COUPLED)
-    path = write_study(tmp_path, runs=runs, extra=study_environment())
+    path = write_study(
+        tmp_path, solver=BEGIN.format(names=names, refused=REFUSED) + COUPLED, runs=runs, extra=study_environment()
+    )
     return recording(path, Left=0.2, Right=0.1)
 
 

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import launcher_of, write_case
+from calibrate_helpers import write_case
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from precice_lb.campaign.launch import write_scripts
-from precice_lb.campaign.launchers.local import TemplateLauncher
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.prepare import prepare_in, task_of, tasks_of, tokens_of
 from precice_lb.campaign.read import study_from
-from precice_lb.campaign.schedulers import read_exits
+from precice_lb.campaign.schedulers import job_lines, read_exits
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 
@@ -127,21 +126,6 @@ def test_an_option_of_the_job_is_one_line(tmp_path: Path) -> None:
         write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
 
 
-def template_launcher(place: Path) -> TemplateLauncher:
-    script = place / "job.in"
-    script.write_text("#!/bin/bash\n#PBS -N {name}\n# {placement}\ncd {run}\n{participants}\n")
-    return launcher_of("template", place, participant="env {command}", script=str(script), submit="bash {script}")
-
-
-@pytest.mark.parametrize("folder", [f"x;touch {MARK}", f"$(touch {MARK})", f"x\ntouch {MARK}\n"])
-def test_a_directory_that_a_shell_would_read_is_not_put_into_a_template(tmp_path: Path, folder: str) -> None:
-    case_in(tmp_path, "")
-    study = study_of(tmp_path, ("Left", "Right"))
-    plan = RunPlan("r", tmp_path / folder, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
-    with pytest.raises(CalibrationError, match="expected a directory that a shell takes as it is"):
-        template_launcher(tmp_path).job_script(plan)
-
-
 @given(name=NAMES)
 @settings(max_examples=10, deadline=None, phases=PHASES)
 def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str) -> None:
@@ -152,7 +136,7 @@ def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str
         split = dict.fromkeys(study.names, 1)
         plan = RunPlan("r", place, tasks_of(study, split, place / "case", place))
         job = place / "job.sh"
-        job.write_text(template_launcher(place).job_script(plan), encoding="utf-8")
+        job.write_text(job_lines(plan, study.launcher.starts(plan)), encoding="utf-8")
         done = ran(job, place)
         assert (done.returncode, done.stderr) == (0, "")
         assert read_exits(place / "exits").codes == dict.fromkeys(study.names, 0)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, refusals, run_study, task_of, tasks_of, write_case, write_study
+from calibrate_helpers import launcher_of, plan_of, refusals, run_study, tasks_of, write_study
 from fake_slurm import FakeSlurm
 
 from precice_lb.campaign.launchers import slurm as slurm_launchers
@@ -90,7 +90,7 @@ def test_cores_of_an_allocation(cpus: str, hint: str, cores: list[int], monkeypa
 
 def job(directory: Path, split: str, **keys: object) -> list[str]:
     """The ``#SBATCH`` lines of a run behind the name, output and requeueing."""
-    script = launcher_of("slurm", **keys).job_script(plan_of(directory, *tasks_of(split)))
+    (script,) = launcher_of("slurm", **keys).files(plan_of(directory, *tasks_of(split))).values()
     return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")][3:]
 
 
@@ -143,22 +143,6 @@ def test_options_that_say_the_size_of_a_job_are_refused(slurm: Path, own: str, r
     assert str(caught.value) == f"options of the job: found {refused}, which follows from the split: leave it out"
 
 
-def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
-    answers = ["PENDING (None)", "PENDING Resources", *["PENDING PartitionTimeLimit"] * 2, "CANCELLED None"]
-    (tmp_path / "answers").write_text("\n".join(answers))
-    answer(slurm, "sbatch", "echo 4711")
-    answer(slurm, "squeue", f"echo >>{tmp_path}/asked\nsed -n $(wc -l <{tmp_path}/asked)p {tmp_path}/answers")
-    launcher, told = launcher_of("slurm"), list[str]()
-    launcher.warn = told.append
-    for name in "AB":
-        (tmp_path / "asked").unlink(missing_ok=True)
-        outcome = launcher.run(plan_of(tmp_path, task_of(name, directory=tmp_path)), lambda job: None)
-        assert outcome.error == "job 4711 ended as CANCELLED"
-    why = "PartitionTimeLimit; change the options of the job, or ask the site"
-    assert told == [f"job 4711 waits and does not start by itself: {why}"]
-
-
 @pytest.mark.parametrize(
     ("line", "stuck"),
     [
@@ -172,14 +156,15 @@ def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, mo
     ],
 )
 def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, line: str, stuck: bool) -> None:
-    scheduler = launcher_of("slurm").scheduler
+    launcher, told = launcher_of("slurm"), list[str]()
+    launcher.warn = told.append
     answer(slurm, "squeue", f"echo '{line}'")
     state, _, reason = line.partition(" ")
-    assert (scheduler.poll("1"), scheduler.stuck) == ([state], reason if stuck else None)
+    assert launcher.scheduler.poll("1") == [state]
+    assert [reason in text for text in told] == [True] * stuck
 
 
 def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: Path, slurm: Path) -> None:
-    write_case(tmp_path)
     error = "echo 'sbatch: error: Invalid account or partition' >&2"
     answer(slurm, "sbatch", f"echo >>{tmp_path}/asked\n{error}\nexit 1")
     splits = "splits = [{Left=2, Right=1}, {Left=1, Right=2}, {Left=1, Right=1}]"

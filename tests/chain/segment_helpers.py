@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from calibrate_helpers import COUPLED as SOLVER
-from calibrate_helpers import finished_runs, recording, write_case, write_study
+from calibrate_helpers import finished_runs, recording, write_study
 from clock_helpers import study_environment
 
 from precice_lb.campaign.state import RunRecord
@@ -30,27 +30,8 @@ carry = ["state-*.npy"]
 
 def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **more: str) -> Path:
     """Write a case and the study of its chain, with four ranks, on the emulated clock; return the study's path."""
-    write_case(directory, solver)
-    path = write_study(directory, extra=f"{study_environment()}\n{chain}", **more)
+    path = write_study(directory, solver=solver, extra=f"{study_environment()}\n{chain}", **more)
     return recording(path, Left=0.6, Right=0.3)
-
-
-# Returns at once, as sbatch and qsub do, and says the number of what it has started.
-SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted batch job $!"\n'
-
-
-def write_template(directory: Path, *, submit: str = "", **more: str) -> Path:
-    """Write the study of a chain whose jobs are a template's, submitted by this command or by a script beside it."""
-    (directory / "job.sh.in").write_text("#!/bin/bash\n#SBATCH --job-name={name}\n{participants}\n")
-    (directory / "submit.sh").write_text(SUBMIT)
-    submit = submit or f"bash {directory}/submit.sh {{script}}"
-    launcher = f"""\
-name = "template"
-participant = "mpiexec -n {{ranks}} {{command}}"
-script = "job.sh.in"
-submit = "{submit}"
-"""
-    return write_chain(directory, launcher=launcher, case='network = "lo"', **more)
 
 
 def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:

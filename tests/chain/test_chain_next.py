@@ -1,8 +1,9 @@
-"""Chains whose jobs write or submit each other, as a batch system's template and as a user's own shell run them."""
+"""Chains whose jobs write or submit each other, as Slurm and as a user's own shell run them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
 import time
@@ -10,13 +11,21 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import runs_of
-from segment_helpers import SUBMIT, assert_state, assert_whole, following, page, write_chain, write_template
+from fake_slurm import FakeSlurm
+from segment_helpers import assert_state, assert_whole, following, page, write_chain
 
 from precice_lb.campaign.state import campaign_lock
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The study of a chain whose jobs are a fake Slurm's."""
+    FakeSlurm(tmp_path / "slurm", monkeypatch)
+    return write_chain(tmp_path, launcher='name = "slurm"', case='network = "lo"')
 
 
 def assert_done(directory: Path) -> None:
@@ -38,8 +47,7 @@ def wait_for_end(directory: Path) -> None:
     assert not (directory / "job.sbatch").is_symlink()
 
 
-def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    study = write_template(tmp_path)
+def test_each_job_submits_the_next(tmp_path: Path, study: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["chain", "next", str(study), "--submit"]) == 0
     assert "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 12" in capfd.readouterr().err
     directory = tmp_path / "study-chain"
@@ -54,8 +62,8 @@ def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.slow("a chain of real runs")
-def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
-    study, directory = write_template(tmp_path), tmp_path / "chain"
+def test_without_submission_the_user_does_it(tmp_path: Path, study: Path) -> None:
+    directory, job = tmp_path / "chain", {**os.environ, "SLURM_JOB_ID": "1"}
     done = following(study, "-o", str(directory))
     assert done.returncode == 0, done.stderr
     assert f"ready to be submitted: {directory / 'job.sbatch'}" in done.stderr
@@ -66,29 +74,15 @@ def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
         # Asked again before it has run, it says the same and makes nothing new.
         assert following(study, "-o", str(directory)).returncode == 0
         assert (directory / "job.sbatch").resolve() == script
-        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
+        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300, env=job)
     assert not (directory / "job.sbatch").is_symlink()
     assert_done(directory)
 
 
-@pytest.mark.parametrize("number", ["", "Submitted batch job 7"])
-def test_a_job_that_has_not_begun_is_not_submitted_again(tmp_path: Path, number: str) -> None:
-    study, directory = write_template(tmp_path), tmp_path / "chain"
-    (tmp_path / "submit.sh").write_text(f"echo {number}\n")
-    assert following(study, "-o", str(directory), "--submit").returncode == 0
-    (run,) = runs_of(directory)
-    done = following(study, "-o", str(directory), "--submit")
-    assert done.returncode == 2
-    assert f"segment 1 is submitted in {directory / run.directory} and not ended" in done.stderr
-    assert len(runs_of(directory)) == 1
-    assert following(study, "-o", str(directory), "--lost").returncode == 0
-    assert [each.outcome for each in runs_of(directory)] == ["interrupted", "running"]
-
-
 def test_a_directory_that_another_process_holds_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study, directory = write_template(tmp_path), tmp_path / "chain"
+    directory = tmp_path / "chain"
     directory.mkdir()
     with contextlib.ExitStack() as stack:
         stack.enter_context(campaign_lock(directory))
@@ -105,17 +99,4 @@ def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:
     study = write_chain(tmp_path)
     done = following(study)
     assert done.returncode == 2
-    assert "launcher.name: expected one whose runs are jobs" in done.stderr
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_submission_that_fails_or_waits_is_told(tmp_path: Path) -> None:
-    study = write_template(tmp_path)
-    (tmp_path / "submit.sh").write_text("echo 'no such queue' >&2\nexit 3\n")
-    done = following(study, "--submit")
-    assert done.returncode == 2
-    assert "launcher.submit failed: no such queue" in done.stderr
-    (tmp_path / "submit.sh").write_text(SUBMIT)
-    assert following(study, "--submit").returncode == 0
-    wait_for_end(tmp_path / "study-chain")
-    assert_done(tmp_path / "study-chain")
+    assert "launcher.name: expected slurm, whose runs are jobs" in done.stderr

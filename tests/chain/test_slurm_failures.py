@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_case, write_study
+from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
 from fake_slurm import FakeSlurm
 from segment_helpers import following, page, write_chain
 from slurm_helpers import wait_until
@@ -30,8 +30,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 def campaign(tmp_path: Path, solver: str, runs: str = TWO) -> CampaignResult:
-    write_case(tmp_path, solver)
-    path = write_study(tmp_path, runs=runs, launcher='name = "slurm"', case='network = "lo"')
+    path = write_study(tmp_path, solver=solver, runs=runs, launcher='name = "slurm"', case='network = "lo"')
     return run_study(path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from archive_helpers import unpack
-from clock_helpers import study_environment
+from clock_helpers import emulated_clock
 from optimum import best_split
 from report_helpers import (
     compute_seconds,
@@ -234,34 +233,14 @@ def test_the_demo_runs_in_the_current_directory(
 
 @pytest.mark.mpi
 def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) -> None:
-    case = tmp_path / "case"
-    shutil.copytree(
-        CLONE / "tutorials" / "pulse",
-        case,
-        ignore=shutil.ignore_patterns("precice-run", "precice-lb-store", "__pycache__"),
-    )
-    study = tmp_path / "study.toml"
-    study.write_text(
-        f"""
-        case.directory = "case"
-        runs = {{ windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 300 }}
-        machine.ranks = 4
-        launcher = {{ name = "mpiexec", oversubscribe = true }}
-{study_environment()}
-        [[participants]]
-        name = "Inner"
-        directory = "inner-python"
-        command = "python -m precice_lb run ../solver-python/pulse.py Inner --load emulated"
-        degrees_of_freedom = 27648
-        [[participants]]
-        name = "Outer"
-        directory = "outer-python"
-        command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emulated"
-        degrees_of_freedom = 41472
-        """
-    )
+    clock = emulated_clock({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    keys = {"runs.windows": 5, "runs.warmup_windows": 1, "runs.maximum": 3, "machine.ranks": 4}
+    keys |= {"runs.time_limit_seconds": 300, "participants.Inner.minimum_ranks": 1}
+    keys |= {f"case.environment.{name}": json.dumps(text) for name, text in clock.items()}
+    case, study = CLONE / "tutorials" / "pulse", CLONE / "configs" / "pulse.toml"
+    more = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     campaign = tmp_path / "campaign"
-    done = precice_lb("calibrate", study, "--directory", campaign)
+    done = precice_lb("calibrate", study, "--directory", campaign, *more)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Give Inner ")
     assert len((done.stdout + done.stderr).splitlines()) <= 25
@@ -273,6 +252,6 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     assert best_split(case, values)[2] <= 0.05
     assert best_split(case, {**values, "split": values["alternatives"]["degrees-of-freedom"]["split"]})[2] >= 0.2
     assert done.stdout.splitlines()[-1].endswith(f"page: {campaign / 'report' / 'report.html'}")
-    again = precice_lb("calibrate", study, "--directory", campaign)
+    again = precice_lb("calibrate", study, "--directory", campaign, *more)
     assert again.stdout == done.stdout
     assert "3 finished before" in again.stderr

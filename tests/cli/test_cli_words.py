@@ -90,12 +90,6 @@ def test_an_interrupted_watch_is_exit_code_130(tmp_path: Path) -> None:
         process.communicate()
 
 
-def test_run_passes_on_the_exit_code_of_a_solver(tmp_path: Path) -> None:
-    (tmp_path / "solver.py").write_text("import sys; sys.exit(7)")
-    command = [sys.executable, "-m", "precice_lb", "run", "solver.py"]
-    assert subprocess.run(command, cwd=tmp_path, env=environment(), check=False).returncode == 7
-
-
 # --- completion ----------------------------------------------------------------------------------------------------
 
 

@@ -25,16 +25,6 @@ def csv(place: Path) -> list[str]:
     return ["recommend", str(place / "m.csv"), "--ranks", "4"]
 
 
-def header(place: Path) -> list[str]:
-    place.joinpath("m.csv").write_text(f"participant,ranks,{BAD}\nA,1,1\n")
-    return ["recommend", str(place / "m.csv"), "--ranks", "4"]
-
-
-def imported(place: Path) -> list[str]:
-    place.joinpath("m.csv").write_text(f"participant,ranks,seconds\n{BAD},1,1\n")
-    return ["import", "csv", str(place / "m.csv"), "--output", str(place / "other.csv")]
-
-
 def xml(place: Path) -> list[str]:
     text = CONFIG.format(f'<participant name="A\x9b\u202e"><x:{visible("x")}/></participant>')
     place.joinpath("precice-config.xml").write_text(text, encoding="utf-8")
@@ -69,7 +59,7 @@ def option(place: Path) -> list[str]:
     return ["recommend", str(place), f"--{BAD}"]
 
 
-@pytest.mark.parametrize("source", [csv, header, imported, xml, profiling, store, damaged, file_name, option])
+@pytest.mark.parametrize("source", [csv, xml, profiling, store, damaged, file_name, option])
 def test_no_control_character_of_a_file_is_printed(
     source: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,7 +110,9 @@ def test_recommend_and_report(
 def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, learner: str) -> None:
     """Recommend as a campaign does, of runs made before."""
     runs, study = load_runs([campaign / "stores"]), read_study(campaign / "study.toml")
-    asked = Case.model_validate({**study.asked().model_dump(exclude_defaults=True), "runs": {"learner": learner}})
+    asked = Case.model_validate(
+        {**study.asked().model_dump(exclude_defaults=True), "runs": {"learner": learner, "target_regret": 0.5}}
+    )
     result = types.SimpleNamespace(
         directory=directory,
         coupled_runs=lambda warmup: runs,

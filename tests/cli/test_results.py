@@ -38,7 +38,7 @@ def test_output_has_the_same_short_name_everywhere() -> None:
         if (output := inspect.signature(function, eval_str=True).parameters.get("output")) is not None:
             assert OUTPUT in output.annotation.__metadata__, function
             writing.add(function.__name__)
-    assert {"summary", "check", "recommend", "report", "export", "guess_patch", "import_csv"} <= writing
+    assert {"summary", "check", "recommend", "report", "export", "guess_patch", "command"} <= writing
 
 
 @pytest.mark.parametrize("command", ["summary", "check"])

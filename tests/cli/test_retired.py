@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import write_study
 from report_helpers import refused
 
 from precice_lb.campaign import load_campaign, read_study
@@ -44,7 +44,6 @@ def test_commands_and_options_say_what_to_use_instead(
 def test_keys_of_a_study_are_named_and_ignored(
     tmp_path: Path, table: str, line: str, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_case(tmp_path)
     path = write_study(tmp_path)
     expected = read_study(path)
     assert capsys.readouterr().err == ""
@@ -55,7 +54,6 @@ def test_keys_of_a_study_are_named_and_ignored(
 
 
 def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -> None:
-    write_case(tmp_path)
     path = write_study(tmp_path)
     for key, instead in (
         ("machine.gpus = 4", "say machine.nodes, cores_per_node"),
@@ -105,24 +103,21 @@ def test_stored_runs_are_named_and_ignored_or_passed_over(
     assert capsys.readouterr().err == f"precice-lb: {path}: {line}\n"
 
 
-def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_a_campaign_that_its_study_says_are_named_and_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     CampaignResult({}, directory=tmp_path).save()
     path = tmp_path / "campaign.json"
     settings = {"total_ranks": 4, "minimum_ranks": {"A": 2}, "maximum_ranks": {}, "parameters": {}, "existing": []}
-    pairs = [{"ranks": 1, "threads": 2}, {"ranks": 2, "threads": 2}]
-    layouts = {
-        "B": {"ranks": None, "threads": 2, "pairs": []},
-        "C": {"ranks": None, "threads": None, "pairs": pairs},
-    }
-    settings |= {"learner": "shape", "layouts": layouts, "machine": {"multiple": 2, "nodes": None}}
-    path.write_text(json.dumps({**json.loads(path.read_text()), "settings": settings}))
+    settings |= {"learner": None, "layouts": {}, "machine": {"multiple": 2, "nodes": None}}
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps({**kept, "settings": settings}))
     state = CampaignResult.load(tmp_path)
     assert state is not None
     assert state.asked is not None
-    assert (state.asked.total, state.asked.runs.learner) == (4, None)
-    assert state.asked.demands().minimum == {"A": 2}
-    assert state.asked.demands().multiple == dict.fromkeys("ABC", 2)
-    read = {one.name: str(one.layouts) for one in state.asked.participants}
-    assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}
-    ignored = "settings.learner=shape: retired, and so ignored"
-    assert capsys.readouterr().err == f"precice-lb: {path}: {ignored}\n"
+    assert (state.asked.total, state.asked.demands().minimum, state.asked.demands().multiple) == (4, {"A": 2}, {"A": 2})
+    path.write_text(json.dumps({**kept, "settings": {**settings, "learner": "shape"}}))
+    state = CampaignResult.load(tmp_path)
+    assert state is not None
+    assert state.asked is None
+    assert capsys.readouterr().err == f"precice-lb: {path}: settings: retired, and so ignored\n"

@@ -56,15 +56,9 @@ def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (kinds("'cpu' 6"), "machine.kinds[1].cores_per_node: this key is missing"),
         ([*CPU, "--set", "participants.Flud.kind=cpu"], "found 'Flud'; did you mean 'Fluid'?"),
-        (kinds("'cpu' 3 8", "'cpu' 1 8"), "expected a name of its own for each kind of nodes, found 'cpu' twice"),
         (["--ranks", "8", "--set", "participants.Solid.kind=gpu"], "kind of Solid: expected no kind, as no"),
-        (["--ranks", "8", "--set", "participants.Solid.ranks=['1x4', '2x2']"], "expected one way to use 4 cores"),
-        (["--ranks", "8", "--set", "participants.Solid.ranks=free", "--set", "participants.Solid.threads=free"],
-         "expected ranks or threads to be fixed"),
         ([*CPU, "--ranks", "8"], "expected the budget as kinds of nodes alone"),
-        ([*CPU, "--set", "participants.Solid.ranks_per_node=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
     ],
 )  # fmt: skip
 def test_bad_words_are_refused_in_one_line(

@@ -1,4 +1,4 @@
-"""What a launcher is: it says how each participant of a run starts, and a scheduler takes the run as a job.
+"""What a launcher is: it says how each participant of a run starts.
 
 A launcher is known by its name in `precice_lb.plugins.LAUNCHERS`. Whatever it starts, it tells beforehand as a list of
 tokens or as a script's text, so that a test can check the exact command before it is run for real.
@@ -7,10 +7,8 @@ tokens or as a script's text, so that a test can check the exact command before 
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -20,11 +18,12 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from precice_lb.campaign.plan import RunPlan, Task, cores_of
-from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, strays
-from precice_lb.campaign.schedulers import JOB_SCRIPT, Scheduler, follow, job_lines
+from precice_lb.campaign.processes import Outcome, run_processes
+from precice_lb.campaign.schedulers import SlurmScheduler
 from precice_lb.case.tables import Text, Whole, explain
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS, close_match
+from precice_lb.retired import REFUSED_KEYS
 from precice_lb.text import plural, say
 
 __all__ = ["Launcher", "launcher_from"]
@@ -34,8 +33,7 @@ class Launcher(ABC):
     """Says with which command line each participant of a run starts; what else is here may be left as it is.
 
     A subclass is a dataclass and gives `command`. Its fields are the keys of a study's ``[launcher]`` table: their
-    annotations say what may be given, their defaults what may be left out. Runs are processes of this machine, or jobs
-    of ``scheduler`` where `locate` sets one.
+    annotations say what may be given, their defaults what may be left out. Runs are processes of this machine.
 
     Attributes
     ----------
@@ -43,14 +41,12 @@ class Launcher(ABC):
         By which the study asks for it.
     directory : Path
         Where the campaign lives.
-    scheduler : Scheduler or None
+    scheduler : SlurmScheduler or None
         Takes runs as jobs; None where they are processes of this machine.
     many_nodes : bool
         Whether participants may come to lie on different nodes.
     gives_threads : bool
         Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
-    setup : sequence of str
-        Lines of a job script before the participants.
     warn : callable
         Is told what somebody has to do while a run waits.
     """
@@ -59,12 +55,10 @@ class Launcher(ABC):
     __pydantic_config__ = ConfigDict(strict=True)
     name: str = ""
     directory = Path()
-    scheduler: Scheduler | None = None
+    scheduler: SlurmScheduler | None = None
     many_nodes: bool = False
     gives_threads: bool = False
-    setup: Sequence[str] = ()
     warn: Callable[[str], None]
-    _warned: set[str]
 
     def ready(self, directory: Path = Path()) -> Launcher:
         """Return a launcher with the same keys, and with what it needs of this machine.
@@ -75,12 +69,12 @@ class Launcher(ABC):
             Where the campaign lives.
         """
         ready = copy.copy(self)
-        ready.directory, ready._warned = directory, set()
+        ready.directory = directory
         ready.warn = lambda text: say(f"precice-lb: {text}", sys.stderr)
         ready.locate()
         return ready
 
-    def locate(self) -> None:
+    def locate(self) -> None:  # noqa: B027
         """Look for what is needed of this machine; the constructor looks at the keys alone.
 
         Raises
@@ -88,7 +82,6 @@ class Launcher(ABC):
         CalibrationError
             When something is missing.
         """
-        self.scheduler = None
 
     @abstractmethod
     def command(self, plan: RunPlan, task: Task) -> list[str]:
@@ -112,35 +105,15 @@ class Launcher(ABC):
         """
         return tuple(replace(task, command=(*task.setting, *self.command(plan, task))) for task in plan.tasks)
 
-    def header(self, plan: RunPlan) -> str:
-        """Return what a job script says to the batch system.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        return "#!/bin/bash\n"
-
-    def job_script(self, plan: RunPlan) -> str:
-        """Return the job script of a run.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        return self.header(plan) + job_lines(plan, self.starts(plan), self.setup)
-
     def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return the files that a run needs, with their text: the job script, where it is a job.
+        """Return the files that a run needs, with their text: of a job, its script.
 
         Parameters
         ----------
         plan : RunPlan
             The run.
         """
-        return {} if self.scheduler is None else {plan.directory / JOB_SCRIPT: self.job_script(plan)}
+        return {}
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Return the environment of the commands: without what would mislead them, with what they need.
@@ -207,39 +180,16 @@ class Launcher(ABC):
         Outcome
             What the run's processes came to.
         """
-        if job is None:
-            for path, text in self.files(plan).items():
-                path.write_text(text, encoding="utf-8")
-        if self.scheduler is not None:
-            return self._follow(self.scheduler, plan, job, note)
-        began, outcome = time.time(), None
+        outcome = None
         try:
-            environment, part = self.environment(plan.environment()), None if plan.whole_logs else LOG_PART
-            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
+            environment = self.environment(plan.environment())
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
             return outcome
         finally:
             if outcome is None or outcome.error is not None:
                 self.stop(plan.token, None)
-            if left := strays(plan.tasks, began):
-                self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
 
-    @property
-    def resumes(self) -> bool:
-        """Whether runs go on without this process, so that a campaign started again can wait for them."""
-        return self.scheduler is not None and self.scheduler.resumes
-
-    def job_name(self, plan: RunPlan) -> str:
-        """Return the name of a run's job.
-
-        Parameters
-        ----------
-        plan : RunPlan
-            The run.
-        """
-        # Its own among all campaigns.
-        return f"precice-lb-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}-{plan.name}"[:120]
-
-    def stop(self, token: str, job: str | None) -> None:
+    def stop(self, token: str, job: str | None) -> None:  # noqa: B027
         """Stop what an interrupted campaign left running beyond this machine's processes.
 
         Parameters
@@ -249,38 +199,6 @@ class Launcher(ABC):
         job : str or None
             Its number in a batch system.
         """
-        if self.scheduler is not None and job:
-            self.scheduler.cancel(job)
-
-    def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
-        """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
-        submitted = None
-        try:
-            if job is None:
-                job = submitted = scheduler.submit(plan, plan.directory / JOB_SCRIPT)
-            return follow(scheduler, plan, job, note, self.warn_once)
-        except KeyboardInterrupt:
-            # It may have come between the submission and its answer.
-            if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
-                scheduler.cancel(left)
-            raise
-        finally:
-            if submitted is not None:
-                scheduler.close(submitted)
-
-    def warn_once(self, text: str, reason: str) -> None:
-        """Tell a reason once, whichever run it keeps waiting.
-
-        Parameters
-        ----------
-        text : str
-            What is told.
-        reason : str
-            By which it is known again.
-        """
-        if reason not in self._warned:
-            self._warned.add(reason)
-            self.warn(text)
 
 
 @dataclass(kw_only=True)
@@ -323,6 +241,8 @@ def launcher_from(table: object, directory: Path) -> Launcher:
         )
     known = sorted(field.name for field in fields(kind))
     if unknown := sorted(keys.keys() - known):
+        if (key := f"launcher.{unknown[0]}") in REFUSED_KEYS:
+            raise StudyError(f"{key}: this key was retired; {REFUSED_KEYS[key]}")
         raise StudyError(
             f"launcher: {unknown[0]}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
             f"{close_match(unknown[0], known)}"

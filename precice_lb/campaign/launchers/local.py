@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,8 +15,6 @@ from typing import Literal
 
 from precice_lb.campaign.launchers import Launcher, ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command, which
-from precice_lb.campaign.processes import end_of_log, start_process, stop_processes
-from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, Scheduler, job_lines
 from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 
@@ -166,24 +162,11 @@ def mpi_family(program: str) -> Family:
     return "other"
 
 
-# Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
-_NUMBERS = (
-    r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
-    r"^Submitted batch job (\d+)\b",
-    r"^Job <(\d+)> is submitted(?: to|\W*$)",
-    r"^Your job(?:-array)? (\d+)\b.* has been submitted",
-)
-
-
 @dataclass(kw_only=True)
 class TemplateLauncher(Launcher):
-    """Command lines of the user's own, with placeholders.
+    """A command line of the user's own, with placeholders, on this machine or in the job that the campaign is.
 
-    ``participant`` says how ranks are started, such as ``flux run -n {ranks} {command}``. With ``script`` and
-    ``submit`` a run is a job: ``{participants}`` in the script becomes the lines that start all participants and wait
-    for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
-    ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or says as
-    batch systems do; none where these are many.
+    ``participant`` says how ranks are started, such as ``flux run -n {ranks} {command}``.
 
     Parameters
     ----------
@@ -192,87 +175,28 @@ class TemplateLauncher(Launcher):
     ranks_per_node : int, optional
         Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
         bandwidth.
-    script : Path, optional
-        Job script, relative to the study file.
-    submit : str, optional
-        Command line that submits it, and returns at the end of the job.
-    cancel : str, optional
-        Command line that cancels a job.
-    setup : sequence of str
-        Lines of the job script before the participants, such as ``"module load openmpi"``.
     """
 
     participant: Text
     ranks_per_node: Whole | None = None
-    script: Path | None = None
-    submit: Text | None = None
-    cancel: Text | None = None
-    setup: tuple[Text, ...] = ()
     many_nodes = True
 
     def __post_init__(self) -> None:
         # A run for the sake of the names that placeholders may have.
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
-        names = {
-            "participant": ("command", *_of_task(run, *run.tasks)),
-            "submit": self.values(run),
-            "cancel": ("job",),
-        }
-        for key, known in names.items():
-            text = getattr(self, key)
-            if text is not None and not split_command(key, text):
-                raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
-            try:
-                check_placeholders(text or "", known)
-            except StudyError as error:
-                raise StudyError(f"launcher.{key}: {error}") from error
-        if "{command}" not in split_command("participant", self.participant):
+        text = self.participant
+        if "{command}" not in split_command("participant", text):
             raise StudyError("launcher.participant: expected {command} as a word of its own")
-        if (self.script is None) != (self.submit is None):
-            raise StudyError("launcher: expected both script and submit, or neither")
-        self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
-
-    def locate(self) -> None:
-        """Take runs as jobs, where the study says how they are submitted."""
-        if self.script is None:
-            return
         try:
-            self._template = self.script.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise CalibrationError(f"launcher.script: {self.script} cannot be read: {error}") from error
-        if "{participants}" not in self._template:
-            raise CalibrationError(f"launcher.script: {self.script} has no line {{participants}}")
-        self.scheduler = SubmitCommand(self)
-
-    def job_script(self, plan: RunPlan) -> str:
-        """Return the job script of a run."""
-        lines, place = job_lines(plan, self.starts(plan), self.setup), str(plan.directory)
-        if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
-            raise CalibrationError(f"expected a directory that a shell takes as it is, found {place!r}: use another")
-        return fill(self._template, {**self.values(plan), "participants": lines.rstrip("\n")})
+            check_placeholders(text, {"command", *_of_task(run, *run.tasks)})
+        except StudyError as error:
+            raise StudyError(f"launcher.participant: {error}") from error
+        self.gives_threads = re.search(r"\{(threads|cores)\}", text) is not None
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
         values, tokens = _of_task(plan, task), split_command("participant", self.participant)
         return [word for t in tokens for word in (task.command if t == "{command}" else [fill(t, values)])]
-
-    def values(self, plan: RunPlan) -> dict[str, object]:
-        """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
-        values = [_of_task(plan, task) for task in plan.tasks]
-        minutes = math.ceil(plan.time_limit_seconds / 60)
-        return {
-            "log": plan.directory / JOB_LOG,
-            "minutes": minutes,
-            "name": plan.name,
-            "placement": " ".join("{participant}:{first_node}:{nodes}".format(**of_task) for of_task in values),
-            "ranks_per_node": self.ranks_per_node or plan.ranks,
-            "run": plan.directory,
-            "script": plan.directory / JOB_SCRIPT,
-            "total_cores": plan.cores,
-            "total_nodes": sum(task.nodes or 1 for task in plan.tasks),
-            "total_ranks": plan.ranks,
-            "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
-        }
 
 
 def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
@@ -288,52 +212,3 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
         "ranks_per_node": task.ranks_per_node or task.ranks,
         "run": plan.directory,
     }
-
-
-def job_number(text: str) -> str | None:
-    """Return a job's number from what its submission printed; of several, which might be those of other jobs, none."""
-    numbers = {match[1] for pattern in _NUMBERS for match in re.finditer(pattern, text, re.MULTILINE)}
-    return numbers.pop() if len(numbers) == 1 else None
-
-
-class SubmitCommand(Scheduler):
-    """``submit`` and ``cancel`` of a template; a job is known by its log."""
-
-    longest_pause = 1.0
-    resumes = False
-
-    def __init__(self, launcher: TemplateLauncher) -> None:
-        self._launcher = launcher
-        self.cancels = launcher.cancel is not None
-
-    def submit(self, plan: RunPlan, script: Path) -> str:
-        """Start the command, which returns at the end of the job."""
-        values, log, self._token = self._launcher.values(plan), plan.directory / JOB_LOG, plan.token
-        tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
-        try:
-            self._process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
-        except OSError as error:
-            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
-        return str(log)
-
-    def poll(self, job: str) -> Sequence[str]:
-        """Tell whether the command still runs, else how it ended."""
-        code = self._process.poll()
-        return ["RUNNING" if code is None else "FAILED" if code else "COMPLETED"]
-
-    def number(self, job: str) -> str | None:
-        """Look for it in what the command has printed so far."""
-        return job_number(end_of_log(Path(job)))
-
-    def cancel(self, job: str) -> None:
-        """Cancel a job, where the study says how."""
-        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel or "")]
-        try:
-            if tokens:
-                subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
-
-    def close(self, job: str) -> None:
-        """Leave nothing of the command running."""
-        stop_processes([self._process], self._token)

@@ -6,22 +6,16 @@ import math
 import os
 import re
 import shlex
-import shutil
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
-from precice_lb.campaign.schedulers import JOB_LOG, Scheduler, insist
+from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, SlurmScheduler, find_slurm, job_lines, scontrol
 from precice_lb.case.tables import Options, Text
 from precice_lb.exceptions import CalibrationError
-
-_LIVE_STATES = (
-    "PENDING CONFIGURING RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING REQUEUED REQUEUE_FED "
-    "REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
-)
 
 # srun takes these for options of its own, although they say how the job's script was placed.
 _OPTION_VARIABLES = (
@@ -31,126 +25,6 @@ _OPTION_VARIABLES = (
 )
 UNSET_OPTIONS = f"unset {_OPTION_VARIABLES}\n"
 """The line of a job script without which its steps would inherit the options of the script."""
-
-# What sbatch says where it is worth trying again: limits that others' jobs fill, and a controller that is away.
-_TEMPORARY = re.compile(
-    "temporarily|job limit|submit limit|MaxSubmit|MaxJob|queue full|Unable to contact|Connection refused|timed out"
-    "|inactive|down|try again",
-    re.IGNORECASE,
-)
-
-# Why a job waits that will not start unless somebody changes it, the partition or an account's limits.
-_NEVER = re.compile(
-    r"Partition(?:TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|Invalid(?:Account|QOS)|JobHeld|NotAllowed"
-    r"|DependencyNeverSatisfied|(?:QOS|Assoc)\w*PerJob|ReservationDeleted"
-)
-
-# Of a job or step that is no more.
-_GONE = re.compile("Invalid job id|already completing or completed")
-
-_COMMAND_SECONDS = 180.0
-# For questions without which it goes on.
-_ANSWER_SECONDS = 30.0
-
-
-def find_slurm(name: str, program: str | None = None) -> str:
-    """Return the path of one of Slurm's programs."""
-    path = shutil.which(os.path.expanduser(program or name))
-    if path is None:
-        raise CalibrationError(f"no {program or name} on the path: without Slurm, use mpiexec or a template")
-    return path
-
-
-def _ask(
-    tokens: Sequence[str], env: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
-) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            tokens, env=env, timeout=seconds, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(tokens, 1, "", str(error))
-
-
-class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for half an hour.
-
-    ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
-    """
-
-    live = frozenset(_LIVE_STATES.split())
-
-    def __init__(self, refused: Callable[[str, str], None]) -> None:
-        self._refused = refused
-        self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
-
-    def submit(self, plan: RunPlan, script: Path) -> str:
-        """Submit the script of a run, and return the job's number."""
-        # By its name the job is found again, whatever its options say.
-        name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
-        # What a surrounding job has put there, a submitted job would inherit.
-        kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
-        environment = {key: text for key, text in os.environ.items() if key in kept or not key.startswith(left_out)}
-
-        def ask() -> str | None:
-            done = _ask(tokens, environment)
-            if done.returncode == 0:
-                # "number" or "number;cluster", behind what the site's plugins may say.
-                return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
-            words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
-            if not _TEMPORARY.search(words):
-                raise CalibrationError(f"Slurm refuses the job: {words}")
-            # It may have been taken, and the answer lost.
-            if (job := self.find(name)) is None:
-                self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
-            return job
-
-        job = insist(ask)
-        if not job.isdigit():
-            raise CalibrationError(f"{self._sbatch} --parsable: expected a job's number, found {job!r}")
-        return job
-
-    def poll(self, job: str) -> list[str] | None:
-        """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
-        lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
-        if lines is None:
-            return None
-        reasons = [line.partition(" ")[2].strip() for line in lines if line.startswith("PENDING ")]
-        self.stuck = next(filter(_NEVER.match, reasons), None)
-        return [line.partition(" ")[0] for line in lines]
-
-    def cancel(self, job: str) -> None:
-        """Cancel a job; one that has ended is none."""
-        insist(lambda: self._lines(self._scancel, job))
-
-    def cancel_steps(self, job: str, name: str) -> None:
-        """Cancel the steps of a job that carry a name."""
-        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"))
-        for step in [line.partition("|")[0].strip() for line in lines if line.strip().endswith(f"|{name}")]:
-            self.cancel(step)
-
-    def find(self, name: str) -> str | None:
-        """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
-        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
-        rows = [line.split() for line in lines]
-        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.live - {"COMPLETING"}}
-        return max(jobs, key=int, default=None)
-
-    def _lines(self, *tokens: str) -> list[str] | None:
-        """Return what Slurm answers, nothing of a job that it has forgotten; None where it does not answer."""
-        done = _ask(tokens)
-        if done.returncode == 0 or _GONE.search(done.stderr):
-            return [line for line in done.stdout.splitlines() if line]
-        words = " ".join(done.stderr.split())
-        self._refused(f"Slurm does not answer, and is asked again for a while: {words}", words)
-        return None
-
-
-def scontrol(*words: str) -> str:
-    """Return what Slurm answers; nothing where it does not."""
-    return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
-
 
 # Of a participant alone; the only ones that a step takes, too.
 GPU_OPTIONS = ("--gres", "--gpus", "-G")
@@ -308,13 +182,36 @@ class SlurmLauncher(StepLauncher):
     def locate(self) -> None:
         """Look for Slurm's programs."""
         super().locate()
-        self.scheduler = SlurmScheduler(self.warn_once)
+        # Whoever is to be told may come later.
+        self.slurm = self.scheduler = SlurmScheduler(self.directory, lambda text: self.warn(text))
 
-    def header(self, plan: RunPlan) -> str:
-        """Return the ``#SBATCH`` lines of a run."""
+    def files(self, plan: RunPlan) -> dict[Path, str]:
+        """Return the job script of a run."""
         limit = f"--time={math.ceil(plan.time_limit_seconds / 60)}"
         components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
-        return f"{job_header(self.job_name(plan), str(plan.directory / JOB_LOG), components)}\n{UNSET_OPTIONS}"
+        header = job_header(self.slurm.job_name(plan), str(plan.directory / JOB_LOG), components)
+        lines = job_lines(plan, self.starts(plan), self.setup)
+        return {plan.directory / JOB_SCRIPT: f"{header}\n{UNSET_OPTIONS}{lines}"}
+
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
+        """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
+        try:
+            if job is None:
+                ((script, text),) = self.files(plan).items()
+                script.write_text(text, encoding="utf-8")
+                job = self.slurm.submit(script)
+                note(job)
+            return self.slurm.follow(plan, job)
+        except KeyboardInterrupt:
+            # It may have come between the submission and its answer.
+            if (left := job or self.slurm.find(self.slurm.job_name(plan))) is not None:
+                self.slurm.cancel(left)
+            raise
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Cancel the job of an interrupted campaign."""
+        if job:
+            self.slurm.cancel(job)
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse options of the job that say its size."""
@@ -359,7 +256,7 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(self.warn_once).cancel_steps(self.surrounding, token)
+        SlurmScheduler(self.directory, self.warn).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:
