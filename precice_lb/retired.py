@@ -28,15 +28,23 @@ _RETIRED = {
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
+    "machine.allow": "say participants.NAME.ranks = […]",
+    "machine.fixed": "say participants.NAME.ranks",
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
+# Arguments of Python, with those of now.
+RETIRED_WORDS = {
+    "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
+    "schedule": "coupling", "constraints": "machine", "minimum_ranks": "minimum", "maximum_ranks": "maximum",
+}  # fmt: skip
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
-    "recommend.inside", "launcher.allocation", "launcher.job_number", "launcher.submit_retry_seconds",
+    "recommend.inside", "recommend.learner_parameters", "launcher.allocation", "launcher.job_number",
+    "launcher.submit_retry_seconds",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
-    "settings.recommend.level", "asked.recommend.level",
+    *(f"{asked}.recommend.{key}" for asked in ("settings", "asked") for key in ("level", "learner_parameters")),
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

@@ -323,25 +323,13 @@ class Limits:
 def limits_of(
     names: Collection[str] | Mapping[str, Collection[str]],
     budget: int,
-    minimum: int | Mapping[str, int] = 1,
-    maximum: Mapping[str, int] | None = None,
     constraints: Constraints = _FREE,
     lengths: Mapping[tuple[str, str], int] | None = None,
 ) -> Limits:
     """Bound the splits of participants, with the versions of each if any; of some so many times are known."""
     versions = names if isinstance(names, Mapping) else dict.fromkeys(names, ("",))
-    # Numbers are checked as those of constraints are.
-    both = Constraints(minimum=minimum, maximum=maximum or {}), constraints
-    for bounds in both:
-        bounds.require_names(versions)
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
-    for name, version in [(name, version) for name, of_name in versions.items() for version in of_name]:
-        key = key_of(name, version)
-        low[key] = max(bounds.of("minimum", name, version) or 1 for bounds in both)
-        if ends := [end for bounds in both if (end := bounds.of("maximum", name, version)) is not None]:
-            high[key] = min(ends)
-    machine = Resources(replace(constraints, minimum=low, maximum=high), budget)
+    constraints.require_names(versions)
+    machine = Resources(constraints, budget)
     rows: dict[str, list[Admissible]] = {name: [] for name in versions}
     for name, of_name in versions.items():
         problems = []

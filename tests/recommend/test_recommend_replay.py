@@ -11,7 +11,7 @@ from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
 from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, Samples, measurements_from_runs
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
@@ -30,8 +30,8 @@ ALTERNATING = ({"Fluid": np.tile([0.5, 1.5], 24), "Solid": np.ones(48)},)
 
 def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> None:
     schedule = Schedule.parallel(NAMES)
-    constant = recommend(measured(), 32, schedule=schedule)
-    found = recommend(measured(ALTERNATING), 32, schedule=schedule)
+    constant = recommend_split(measured(), 32, coupling=schedule)
+    found = recommend_split(measured(ALTERNATING), 32, coupling=schedule)
     assert constant.window_seconds == pytest.approx(2.0, rel=0.05)
 
     # By hand: half of the windows take max(16/p, 32/q), the others max(48/p, 32/q).
@@ -47,7 +47,7 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
 
 
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
-    found = recommend(measured(ALTERNATING), 32, schedule=Schedule.parallel(NAMES), learner=Reciprocal())
+    found = recommend_split(measured(ALTERNATING), 32, coupling=Schedule.parallel(NAMES), learner=Reciprocal())
     p = np.arange(1, 32)
     truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
     assert found.window_seconds == pytest.approx(float(truth.min()), rel=0.03)
@@ -56,7 +56,10 @@ def test_a_learner_without_curves_searches_by_replay_too() -> None:
 def test_too_little_recorded_changes_nothing() -> None:
     few = tuple({name: series[:3] for name, series in run.items()} for run in ALTERNATING)
     schedule = Schedule.parallel(NAMES)
-    assert recommend(measured(few), 32, schedule=schedule).split == recommend(measured(), 32, schedule=schedule).split
+    assert (
+        recommend_split(measured(few), 32, coupling=schedule).split
+        == recommend_split(measured(), 32, coupling=schedule).split
+    )
     only_one = ({"Fluid": np.ones(50)},)
     expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in NAMES}, only_one)
     assert expected.residuals is None
