@@ -30,6 +30,7 @@ REFUSED_KEYS = {
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
     "machine.allow": "say participants.NAME.ranks = […]",
     "machine.fixed": "say participants.NAME.ranks",
+    "participants.grid": "say participants.NAME.ranks = […]",
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
 # Arguments of Python, with those of now.

@@ -123,12 +123,11 @@ _MOVED = {
 }
 _RENAMED = {
     "pairs": "ranks",
-    "decomposition": "grid",
     "minimum_cores": "minimum_ranks",
     "maximum_cores": "maximum_ranks",
 }
 # Keys of [machine] that participants have now, by what they are called there.
-_OF_PARTICIPANTS = {key: key for key in ("multiple", "grid", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
+_OF_PARTICIPANTS = {key: key for key in ("multiple", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
 _OF_PARTICIPANTS |= {"elements": "minimum_ranks"}
 
 

@@ -67,7 +67,7 @@ def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> s
     location = first["loc"]
     value = first["input"]
     if first["type"] in _UNKNOWN:
-        retired = REFUSED_KEYS.get(".".join(map(str, location)))
+        retired = REFUSED_KEYS.get(".".join(part for part in location if isinstance(part, str)))
         known = choices(str(location[-1]), keys_at(location[:-1], model))
         text = f"this key was retired; {retired}" if retired else f"unknown key{known}"
     elif first["type"] == "missing":

@@ -10,7 +10,6 @@ import numpy as np
 
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.recommend.limits import node_ranks
-from precice_lb.split.admissible import grid_text
 from precice_lb.text import plural
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ SENTENCES = {
         "measure it before it is used."
     ),
     "accepted-ranks": "{participant}: {ranks}, the {side} that preCICE accepts ({why}); else {remedy}.",
-    "grid": "{participant}: {layout} cut its grid of {grid} evenly; so do {near}.",
     "in-turns": (
         "{participants} never work at the same time: in turns on the same cores ({split}) a window should take "
         "{seconds:.4g} s, {percent:.0f} % less. That needs memory for the ranks of all on each node, and an MPI whose "
@@ -142,17 +140,10 @@ def _of_failures(result: Recommendation) -> Iterator[Remark]:
 
 
 def _of_counts(result: Recommendation) -> Iterator[Remark]:
-    """Say which ranks of the split preCICE bounds, and which counts near to the split's cut grids evenly, too."""
+    """Say which ranks of the split preCICE bounds."""
     for name, bounds in result.limits.constraints.accepted_ranks.items():
         ranks = result.layouts.get(name, Layouts()).of(result.split[name]).ranks
         for side, bound in (("fewest", bounds.least), ("most", bounds.most)):
             if ranks == bound.ranks and bound.why:
                 words, why = plural(ranks, "rank"), bound.why
                 yield remark("accepted-ranks", participant=name, ranks=words, side=side, why=why, remedy=bound.remedy)
-    for name, count in result.split.items():
-        grid, counts = result.limits.constraints.of("grid", name), result.limits.counts[name]
-        if grid is not None and len(counts) > 1:
-            place = int(np.searchsorted(counts, count))
-            near = ", ".join(str(other) for other in counts[max(place - 2, 0) : place + 3] if other != count)
-            layout = count_text(name, count, result.layouts)
-            yield remark("grid", participant=name, layout=layout, grid=grid_text(grid), near=near)
