@@ -73,13 +73,15 @@ def tables_from(texts: Sequence[str]) -> dict[str, Any]:
     return tables
 
 
-def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any], where: str = "--set") -> dict[str, Any]:
     """Lay settings over the tables of a study, whose participants may stand in a list.
 
     Parameters
     ----------
     tables, settings : mapping
         Nested.
+    where : str
+        Of the settings, for errors.
 
     Returns
     -------
@@ -91,15 +93,17 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
         if isinstance(value, dict) and isinstance(before, list):
             if wrong := [name for name, table in value.items() if not isinstance(table, dict)]:
                 raise StudyError(
-                    f"--set: expected a key of {key}.{wrong[0]}, such as {key}.{wrong[0]}.ranks=8, found none"
+                    f"{where}: expected a key of {key}.{wrong[0]}, such as {key}.{wrong[0]}.ranks=8, found none"
                 )
             changes = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
             if unknown := [name for name in changes if name not in names]:
-                raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
-            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {})) for table in before]
+                raise StudyError(f"{where}: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
+            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {}), where) for table in before]
         else:
-            merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
+            merged[key] = (
+                overlaid(before, value, where) if isinstance(value, dict) and isinstance(before, dict) else value
+            )
     return merged
 
 
@@ -174,7 +178,7 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
     keys_of_participants, of_participants = _of_participants(new, names)
     moved |= keys_of_participants
     if of_participants:
-        new = overlaid(new, {"participants": of_participants})
+        new = overlaid(new, {"participants": of_participants}, "machine")
     if moved and source is not None:
         keys = ", ".join(f"{now} ({before})" for before, now in moved.items())
         say(f"precice-lb: {source}: read as {keys}", sys.stderr)
@@ -212,7 +216,7 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> tuple[dict
     if not isinstance(machine, dict) or not keys:
         return {}, {}
     known = {str(table.get("name")): table for table in tables_in(listed(tables.get("participants")))}
-    of_rank, found = machine.pop("elements_per_rank", None), dict[str, dict[str, Any]]()
+    of_rank, demands = machine.pop("elements_per_rank", None), dict[str, dict[str, Any]]()
     for key in keys:
         value, word = machine.pop(key), _OF_PARTICIPANTS[key]
         everyone = value if isinstance(value, dict) else dict.fromkeys((*names, *known), value)
@@ -225,5 +229,5 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> tuple[dict
                 except (TypeError, ZeroDivisionError):
                     expected = f"numbers above 0 as elements and elements_per_rank, found {entry!r} and {most!r}"
                     raise StudyError(f"machine.elements.{who}: expected {expected}") from None
-            found.setdefault(who, {})[word] = entry
-    return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}, found
+            demands.setdefault(who, {})[word] = entry
+    return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}, demands
