@@ -30,42 +30,6 @@ MODULES = {
             def command(self, plan, task):
                 return ["env", f"GREETING={self.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
     ''',
-    "site_scheduler": '''
-        """Runs jobs as processes of this machine, as a batch system would."""
-
-        import subprocess
-        from dataclasses import dataclass
-
-        from precice_lb.campaign import Launcher, Scheduler
-
-
-        class Batch(Scheduler):
-            longest_pause = 0.5
-
-            def __init__(self):
-                self.jobs = {}
-
-            def submit(self, plan, script):
-                process = subprocess.Popen(["bash", str(script)])
-                self.jobs[str(process.pid)] = process
-                return str(process.pid)
-
-            def poll(self, job):
-                code = self.jobs[job].poll()
-                return ["RUNNING" if code is None else "COMPLETED" if code == 0 else "FAILED"]
-
-            def cancel(self, job):
-                self.jobs[job].terminate()
-
-
-        @dataclass
-        class BatchLauncher(Launcher):
-            def locate(self):
-                self.scheduler = Batch()
-
-            def command(self, plan, task):
-                return ["env", f"PMI_SIZE={task.ranks}", *task.command]
-    ''',
     "site_reader": '''
         """Reads lines of name, ranks and seconds."""
 
@@ -104,7 +68,6 @@ MODULES = {
 ENTRY_POINTS = """\
 [precice_lb.launchers]
 own = site_launcher:OwnLauncher
-batch = site_scheduler:BatchLauncher
 broken = site_broken:Launcher
 number = json:__doc__
 
@@ -169,27 +132,23 @@ def study_with(directory: Path, launcher: str) -> Path:
 RUN = (
     "import sys; from pathlib import Path; from precice_lb.campaign import read_study, run_campaign; "
     "found = run_campaign(read_study(sys.argv[1]), Path(sys.argv[2])); "
-    "print([(run.outcome, run.job is not None) for run in found.runs])"
+    "print([run.outcome for run in found.runs])"
 )
 
 
-@pytest.mark.parametrize(("name", "job"), [("own", False), ("batch", True)])
-def test_a_launcher_of_another_distribution_runs_a_campaign(
-    site: dict[str, str], tmp_path: Path, name: str, job: bool
-) -> None:
-    path = study_with(tmp_path, f'name = "{name}"' + ('\ngreeting = "good morning"' if name == "own" else ""))
+def test_a_launcher_of_another_distribution_runs_a_campaign(site: dict[str, str], tmp_path: Path) -> None:
+    path = study_with(tmp_path, 'name = "own"\ngreeting = "good morning"')
     tokens = [sys.executable, "-c", RUN, str(path), str(tmp_path / "campaign")]
     done = subprocess.run(tokens, env=site, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout == f"[('finished', {job})]\n", done.stderr
-    if name == "own":
-        (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
-        assert json.loads(seen.read_text())["GREETING"] == "good morning"
+    assert done.stdout == "['finished']\n", done.stderr
+    (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
+    assert json.loads(seen.read_text())["GREETING"] == "good morning"
 
 
 def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], tmp_path: Path) -> None:
     cases = {
         'name = "own"\ngreting = "x"': "does not know this key, only greeting; did you mean 'greeting'?",
-        'name = "onw"': "expected one of batch, broken, mpiexec, number, own, slurm, srun, template",
+        'name = "onw"': "expected one of broken, mpiexec, number, own, slurm, srun, template",
         'name = "broken"': "precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher",
         'name = "number"': "launcher 'number': expected a dataclass derived from precice_lb.campaign.Launcher",
     }

@@ -37,7 +37,6 @@ from precice_lb.recommend.posterior import geometric_mean, problem_of
 from precice_lb.recommend.remarks import remark, remarks
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.recommend.sources import (
-    alike_names,
     check_participants,
     learner_name,
     measured_under,
@@ -362,7 +361,7 @@ def _recommended(
         comparisons=expected.comparisons,
         failed_splits=failures,
     )
-    before = (*(remark("data", text=text) for text in measurements.remarks), *alike_names(names), *rows.warnings)
+    before = (*(remark("data", text=text) for text in measurements.remarks), *rows.warnings)
     return dataclasses.replace(result, warnings=(*before, *remarks(result, doubts)))
 
 

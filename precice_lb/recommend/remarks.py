@@ -20,7 +20,6 @@ WORTH_IT = 0.98
 # What is said of each code.
 SENTENCES = {
     "data": "{text}",
-    "alike-names": "{names} differ by case alone and count as {count} participants; write one name if they are one.",
     "cases-pooled": (
         "{participant}: measurements with different {parameter} ({values}) count as ones of one case, as was asked for."
     ),

@@ -86,13 +86,6 @@ def test_sharing_cores_costs_what_was_said() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({}, r"one of ranks, cores or nodes \(--ranks, --cores, --nodes\), found none"),
-        ({"budget": 4, "nodes": 2}, "found ranks and nodes"),
-        ({"nodes": 2}, "cores_per_node"),
-        ({"nodes": 0, "cores_per_node": 4}, "nodes: expected greater than or equal to 1"),
-        ({"nodes": 1, "cores_per_node": 48, "whole_nodes": True}, "2"),
-        ({"cores": 64, "multiple": {"Gas": 2}}, "'Gas'"),
-        ({"cores": 64, "allow": {"Fluid": [100]}}, "100"),
         ({"budget": 64, "within": -0.1}, "within 0 to 100 %"),
         ({"budget": 64, "prefer": "speed"}, "found 'speed'"),
         ({"budget": 64, "prefer": 1.5}, "found 1.5"),
