@@ -37,6 +37,7 @@ REFUSED_KEYS = {
 RETIRED_WORDS = {
     "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
     "schedule": "coupling", "constraints": "machine", "minimum_ranks": "minimum", "maximum_ranks": "maximum",
+    "learner_parameters": "learner={'name': …, …}",
 }  # fmt: skip
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",

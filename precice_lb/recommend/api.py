@@ -66,7 +66,6 @@ def recommend_split(
     case: Case | None = None,
     machine: Machine | None = None,
     learner: Any = None,
-    learner_parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     level: float = 0.8,
     present: Mapping[str, int | str] | None = None,
@@ -96,8 +95,8 @@ def recommend_split(
         ``machine``.
     machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
-    learner, learner_parameters : str or scikit-learn regressor, mapping; optional
-        A name out of `precice_lb.models.LEARNERS` and its parameters, or an estimator.
+    learner : str, mapping or scikit-learn regressor; optional
+        A name out of `precice_lb.models.LEARNERS`, with parameters ``{"name": "pmnf", "folds": 3}``, or an estimator.
     seed : int
         The same call with the same seed gives the same result.
     level : float
@@ -172,11 +171,7 @@ def recommend_split(
         stated = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
         parameter, within = stated or parameter, runs.within if within is None else within
         accept_missing_ranks |= bool(runs.accept_missing_ranks)
-        if isinstance(runs.learner, dict):
-            learner_parameters = {**runs.learner}
-            learner = learner_parameters.pop("name", None)
-        elif runs.learner is not None:
-            learner = runs.learner
+        learner = learner if runs.learner is None else runs.learner
     # Either of them asks for the plan.
     within = 0.05 if within is None and prefer is not None else within
     prefer = "time" if prefer is None else prefer
@@ -190,7 +185,7 @@ def recommend_split(
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
     one = partial(
         _recommended, budget=budget, coupling=coupling,
-        prototype=new_learner(learner, learner_parameters), seed=whole_number(seed, "seed", 0),
+        prototype=new_learner(learner), seed=whole_number(seed, "seed", 0),
         level=float(level), present=present, parameter=parameter, prefer=prefer, within=within,
     )  # fmt: skip
     # With more threads, many small matrices take longer, on busy cores several times as long.

@@ -58,8 +58,7 @@ def test_pmnf_reproduces_schroeder_within_rounding_of_table_5_3(
         schroeder,
         total,
         coupling=Schedule.parallel(["Inner", "Outer"]),
-        learner="pmnf",
-        learner_parameters={"ridge": 5e-4, "folds": 2},
+        learner={"name": "pmnf", "ridge": 5e-4, "folds": 2},
     )
     assert found.split == {"Inner": inner, "Outer": total - inner}
     published = {row[0]: row[1] for row in splits()}

@@ -98,7 +98,7 @@ def test_a_case_says_what_a_study_does() -> None:
     )
     found = recommend_split(DATA, case=case)
     words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}, "maximum": {"Fluid": 40}, "within": 0.05}
-    same = recommend_split(DATA, **words, learner="pmnf", learner_parameters={"n_terms": 1})
+    same = recommend_split(DATA, **words, learner={"name": "pmnf", "n_terms": 1})
     assert found.measurements.degrees_of_freedom == {"Solid": 10.0}
     values, expected = found.to_dict(), same.to_dict()
     for one in (values, expected):
