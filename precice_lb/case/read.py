@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -135,17 +135,15 @@ _OF_PARTICIPANTS = {key: key for key in ("multiple", "memory", "gpus_per_rank", 
 _OF_PARTICIPANTS |= {"elements": "minimum_ranks"}
 
 
-def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable[str] = ()) -> dict[str, Any]:
+def at_present(tables: Mapping[str, Any], source: object = None) -> dict[str, Any]:
     """Move keys of earlier versions to where they stand now, and say so in one line.
 
     Parameters
     ----------
     tables : mapping
-        Of a study, or of settings; what is no table stays, to be refused where it is checked.
-    source : path or str, optional
+        Of a study; what is no table stays, to be refused where it is checked.
+    source : path, optional
         Where they stand, for that line; without, nothing is said.
-    names : iterable of str
-        Participants for whom a key of all speaks, beside those of the tables.
 
     Returns
     -------
@@ -175,7 +173,7 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
                 value = list(map(_pair, value)) if before == "pairs" else value
                 _put(table, now, value, f"participants.{before}", now)
                 moved[f"participants.{before}"] = f"participants.{now}"
-    keys_of_participants, of_participants = _of_participants(new, names)
+    keys_of_participants, of_participants = _of_participants(new)
     moved |= keys_of_participants
     if of_participants:
         new = overlaid(new, {"participants": of_participants}, "machine")
@@ -209,7 +207,7 @@ def _pair(pair: Any) -> str:
     raise StudyError(f"participants.pairs: expected pairs of ranks and threads, such as [[1, 4]], found {pair!r}")
 
 
-def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+def _of_participants(tables: dict[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Take what a machine's table says of participants out of it: the keys by those of now, and their tables."""
     machine = tables.get("machine")
     keys = [key for key in _OF_PARTICIPANTS if isinstance(machine, dict) and key in machine]
@@ -219,7 +217,7 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> tuple[dict
     of_rank, demands = machine.pop("elements_per_rank", None), dict[str, dict[str, Any]]()
     for key in keys:
         value, word = machine.pop(key), _OF_PARTICIPANTS[key]
-        everyone = value if isinstance(value, dict) else dict.fromkeys((*names, *known), value)
+        everyone = value if isinstance(value, dict) else dict.fromkeys(known, value)
         for who, entry in everyone.items():
             if key == "elements":
                 most: Any = of_rank.get(who) if isinstance(of_rank, dict) else of_rank

@@ -258,17 +258,18 @@ def test_options_that_make_no_sense_are_one_line(
 
 def test_settings_reach_the_machine() -> None:
     from precice_lb.case.case import case_from
-    from precice_lb.case.read import at_present, tables_from
+    from precice_lb.case.read import tables_from
 
-    def machine(*texts: str) -> Constraints:
-        return case_from(at_present(tables_from([f"machine.{text}" for text in texts]), names=["Inner"])).demands()
+    def demands(*texts: str) -> Constraints:
+        return case_from(tables_from(texts)).demands()
 
-    given = machine("nodes=4", "cores_per_node=8", "whole_nodes=true", "multiple.Inner=4", "multiple.Outer=2")
+    machine = ("machine.nodes=4", "machine.cores_per_node=8", "machine.whole_nodes=true")
+    given = demands(*machine, "participants.Inner.multiple=4", 'participants."Outer".multiple=2')
     multiple = {"Inner": 4, "Outer": 2}
     assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, multiple=multiple)
-    listed = machine("shared=Inner/Outer")
-    assert machine("multiple=2", "gpus_per_rank.Inner:gpu=1").multiple == {"Inner": 2}
+    listed = demands("participants.Inner.ranks=[8, 16]", "machine.shared=Inner/Outer")
+    assert listed.allow == {"Inner": (8, 16)}
     assert listed.shared == (SharedCores([["Inner"], ["Outer"]], 0.0),)
-    assert machine() == Constraints()
+    assert demands() == Constraints()
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):
-        machine("nodes=2").constraints(24)
+        demands("machine.nodes=2").constraints(24)
