@@ -35,9 +35,10 @@ REFUSED_KEYS = {
 }
 # Arguments of Python, with those of now.
 RETIRED_WORDS = {
-    "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
-    "schedule": "coupling", "constraints": "machine", "minimum_ranks": "minimum", "maximum_ranks": "maximum",
-    "learner_parameters": "learner={'name': …, …}",
+    "measurements": "say data", "total_ranks": "say budget", "random_state": "say seed",
+    "parameters": "say parameter", "schedule": "say coupling", "constraints": "say machine",
+    "minimum_ranks": "say minimum", "maximum_ranks": "say maximum",
+    "learner_parameters": "say learner={'name': …, …}",
 }  # fmt: skip
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",

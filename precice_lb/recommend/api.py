@@ -43,7 +43,6 @@ from precice_lb.recommend.sources import (
     measurements_of,
     selected,
 )
-from precice_lb.retired import RETIRED_WORDS
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine, optimize_split
@@ -53,7 +52,6 @@ from precice_lb.text import key_of
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
-_OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 # Beyond what was measured a combination of versions wins if it is faster with this probability.
 SURE = 0.9
 
@@ -131,10 +129,8 @@ def recommend_split(
     Raises
     ------
     DataError, ModelError, InfeasibleError, ScheduleError
-        Unusable measurements; a model that cannot be fitted; bounds that leave no split; a coupling that cannot be
-        read. The message says what to do.
-    TypeError
-        A word that is none of these.
+        Unusable measurements; a model that cannot be fitted; bounds that leave no split, or a word that is none of
+        the machine's; a coupling that cannot be read. The message says what to do.
 
     Notes
     -----
@@ -156,9 +152,6 @@ def recommend_split(
     Curves are drawn for each participant independently. Means and the probability of beating another split are over
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
-    if unknown := [word for word in words if word not in _OF_MACHINE]:
-        instead = RETIRED_WORDS.get(unknown[0], f"one of the machine: {', '.join(_OF_MACHINE)}")
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; say {instead}")
     ways = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
     if len(several := [name for name, value in ways.items() if value is not None]) > 1:
         raise InfeasibleError(f"expected the machine as a whole or in words, found {' and '.join(several)}; name one")
