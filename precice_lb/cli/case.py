@@ -46,8 +46,8 @@ class Asked:
         The split in use, Inner=8,Outer=8, or with ranks x threads, Outer=1x4: how likely is the recommended one faster,
         and by how much?
     coupling
-        How participants wait for each other: parallel, serial, or a precice-config.xml. By default the configuration in
-        the stores, else parallel.
+        How participants wait for each other: parallel, serial, a precice-config.xml, or traces: what recorded runs
+        computed between their meetings. By default the configuration in the stores, else parallel.
     prefer
         time (default: the whole budget, where it helps), cost (fewest core-hours), or the weight of time from 0 to 1:
         at 0.5 one percent of time is worth one percent of core-hours.
@@ -118,8 +118,8 @@ def recommend_case(
     total = asked.ranks
     if total is None and case.total is None and not case.machine.nodes:
         total = ranks
-    coupling = _coupling(measurements, asked.coupling)
-    if asked.coupling is not None:
+    coupling = _coupling(measurements, asked.coupling, measured.runs)
+    if asked.coupling not in (None, "traces"):
         measurements = measured_under(measurements, coupling)
     return recommend_split(
         measurements,
@@ -163,17 +163,24 @@ def _case(measured: Measured, asked: Asked) -> Case:
     return case_from(overlaid(tables, settings))
 
 
-def _coupling(measurements: Measurements, coupling: str | None) -> Schedule:
-    """Take the coupling from the option, else from the recorded configuration, else parallel."""
+def _coupling(measurements: Measurements, coupling: str | None, runs: Sequence[CoupledRun]) -> Schedule:
+    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else parallel."""
     from precice_lb.case import parse_configuration, read_configuration
+    from precice_lb.recommend import traced_schedule
     from precice_lb.schedule import Schedule
 
+    if coupling == "traces":
+        if not runs:
+            raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
+        return traced_schedule(runs)
     names, configuration = list(measurements.samples), measurements.configuration
     if coupling == "serial":
         return Schedule.serial(names)
     if coupling == "parallel" or (coupling is None and configuration is None):
         return Schedule.parallel(names)
     if coupling is not None and not Path(coupling).exists():
-        raise DataError(f"--coupling: expected parallel, serial or a precice-config.xml, found no file {coupling}")
+        raise DataError(
+            f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
+        )
     case = parse_configuration(configuration or "") if coupling is None else read_configuration(Path(coupling))
     return Schedule.from_config(case, measurements.iterations, measurements.overhead)

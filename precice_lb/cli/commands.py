@@ -221,7 +221,7 @@ def recommend(
     if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
     asked = case or Asked()
-    measured = read_measured(sources, asked.warmup)
+    measured = read_measured(sources, asked.warmup, runs=asked.coupling == "traces")
     recommendation = recommend_case(measured, asked)
     if format == "json":
         print_result(format, list, recommendation.to_dict)

@@ -6,6 +6,7 @@ from precice_lb.recommend.api import recommend_split
 from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
+from precice_lb.schedule.traces import predictor_of_runs, traced_schedule
 from precice_lb.split import Machine
 
 __all__ = [
@@ -13,5 +14,7 @@ __all__ = [
     "Machine",
     "Recommendation",
     "load_sources",
+    "predictor_of_runs",
     "recommend_split",
+    "traced_schedule",
 ]

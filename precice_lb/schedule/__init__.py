@@ -8,6 +8,8 @@ from precice_lb.schedule.traces import (
     AutomaticPredictor,
     Point,
     Trace,
+    cycle_windows,
+    recorded_traces,
     schedule_of_traces,
 )
 
@@ -16,6 +18,8 @@ __all__ = [
     "Point",
     "Schedule",
     "Trace",
+    "cycle_windows",
+    "recorded_traces",
     "replay_residuals",
     "schedule_of_traces",
 ]

@@ -214,18 +214,29 @@ def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Ca
     return _results(_run(tasks, directory, emulated_clock(dict(os.environ))))
 
 
+def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
+    """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
+    files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
+    environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
+    for case, file in zip(cases, files, strict=True):
+        configuration = file.with_name("precice-config.xml")
+        configuration.write_text(configuration.read_text().replace('<profiling mode="off" />', ""))
+        _run([(n, [(case.name, file)]) for n in case.names], directory, environment, "-m", "precice_lb", "run")
+    return [file.parent for file in files]
+
+
 Task = tuple[str, Sequence[tuple[str, Path]]]
 
 
 def _run(
-    tasks: Sequence[Task], directory: Path, environment: dict[str, str], limit: float = 300.0
+    tasks: Sequence[Task], directory: Path, environment: dict[str, str], *start: str, limit: float = 300.0
 ) -> list[tuple[Task, list[str]]]:
     """Run a process for each participant, through its cases; let all go once they are ready, and return their lines."""
     runs: list[tuple[subprocess.Popen[bytes], Path]] = []
     end = time.monotonic() + limit
     try:
         for number, (n, pairs) in enumerate(tasks):
-            command = [sys.executable, str(SLEEPER), n, *(str(file) for _, file in pairs)]
+            command = [sys.executable, *start, str(SLEEPER), n, *(str(file) for _, file in pairs)]
             # Files: who waits for the others while they fill a pipe waits for ever.
             path = directory / f"{number}.out"
             with path.open("wb") as output:

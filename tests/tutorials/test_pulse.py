@@ -166,6 +166,37 @@ def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(on_one_ran
 
 
 @pytest.mark.mpi
+def test_a_run_predicts_those_of_other_splits(mpiexec, tmp_path):
+    """By traces and by the configuration, alpha beside the noise; of a law whose noise is large."""
+    from emulation import read_laws
+
+    from precice_lb.dataset import load_runs
+    from precice_lb.ingest.profiling import enrich
+    from precice_lb.recommend import predictor_of_runs, traced_schedule
+    from precice_lb.schedule import Schedule
+
+    entry = {"work": 0.5, "surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
+    path = tmp_path / "law.json"
+    path.write_text(json.dumps({"Inner": {"serial": 0.05, **entry}, "Outer": {"serial": 0.0, **entry}}))
+    laws = read_laws(path)
+    arguments = ("--load", "emulated", "--law", str(path))
+    couple_copy(mpiexec, tmp_path / "run", "pulse", (2, 3), windows=6, arguments=arguments, record=True)
+    (run,) = load_runs([tmp_path / "run"], complete=enrich)
+    planted = [
+        np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(1, 5)])
+        for name, ranks in (("Inner", 2), ("Outer", 3))
+    ]
+    predictor, configured = predictor_of_runs([run]), Schedule.from_config(PULSE / "precice-config.xml")
+    means = [float(seconds.mean()) for seconds in planted]
+    assert predictor.alpha == pytest.approx(np.maximum(*planted).mean() / max(means), rel=0.01)
+    for split in ((1, 4), (4, 4), (6, 2)):
+        law = {name: float(laws[name].seconds(ranks)) for name, ranks in zip(laws, split, strict=True)}
+        predicted = float(traced_schedule([run]).window_seconds(law))
+        assert predicted == pytest.approx(float(configured.window_seconds(law)), rel=0.01)
+        assert float(predictor.predict(law)) == pytest.approx(predictor.alpha * max(law.values()), rel=0.01)
+
+
+@pytest.mark.mpi
 @pytest.mark.slow("a chain of minutes")
 def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp_path):
     from emulation import read_laws
