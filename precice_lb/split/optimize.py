@@ -190,6 +190,8 @@ def near_optimal_splits(
 
 #: Budgets that are solved for one by one.
 BUDGETS = 64
+# Up to this budget all of them are looked at once, where the slowest participant sets the window time.
+_SWEPT = 4096
 # How far below the line a knee is at least: whole ranks make smaller dents.
 _KNEE = 0.02
 
@@ -296,7 +298,8 @@ def tradeoff_curve(
 ) -> TradeoffCurve:
     """Optimise for every budget up to a largest one.
 
-    For all of them where there are at most 64; else for 64 of them in equal ratios.
+    For all of them where the slowest participant sets the window time and there are at most 4096, and wherever there
+    are at most 64; else for 64 of them in equal ratios.
 
     Parameters
     ----------
@@ -317,6 +320,9 @@ def tradeoff_curve(
     problems = parts_of(times, budget, coupling, constraints=constraints)
     machine = problems[0].machine
     needed = [machine.budget_for(problem.least) or 0 for problem in problems]
+    if problems[0].schedule.is_maximum and len(machine.capacity) == 1 and budget <= _SWEPT:
+        swept = [point for problem in problems for point in _sweep(problem)]
+        return TradeoffCurve(_fastest(sorted(swept, key=lambda point: (point.cores, point.window_seconds))))
     rungs = np.unique(np.geomspace(min(needed), budget, BUDGETS).round().astype(int))
     if budget - min(needed) < BUDGETS:
         rungs = np.arange(min(needed), budget + 1)
@@ -330,6 +336,21 @@ def tradeoff_curve(
         gap = solution.seconds / min(other.bound for other, _, _ in solutions) - 1.0
         points.append(_point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0)))
     return TradeoffCurve(_fastest(points))
+
+
+def _sweep(problem: Problem) -> list[TradeoffPoint]:
+    """Find the smallest counts for every makespan that the curves know and the machine allows."""
+    curves, solver = problem.curves(), Solver(problem)
+    weighted = solver.weighted(curves)
+    spans = np.unique(np.concatenate([curve.seconds for curve in weighted]))
+    spans = spans[spans >= max(curve.seconds[-1] for curve in weighted)]
+    indices = np.stack([np.searchsorted(-curve.seconds, -spans) for curve in weighted], axis=1)
+    totals = problem.machine.total(uses_at(curves, indices))[:, 0]
+    # Of makespans that need the same the shortest; the longest first.
+    fits = np.flatnonzero(totals <= problem.machine.capacity[0])
+    _, first = np.unique(totals[fits], return_index=True)
+    choices = [tuple(indices[index].tolist()) for index in fits[first]]
+    return [_point(problem, curves, choice, solver.seconds(curves, choice)) for choice in choices]
 
 
 def _fastest(every: Sequence[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
