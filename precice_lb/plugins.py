@@ -50,15 +50,13 @@ class Registry(Mapping[str, Any]):
         Raises
         ------
         PluginError
-            What another distribution adds cannot be imported.
+            It cannot be imported.
         """
         # What others add is not looked for where one of ours is wanted.
         place = self._builtin.get(name) or self._places[name]
         try:
             return place.load()
         except (ImportError, AttributeError) as error:
-            if name in self._builtin:
-                raise
             raise PluginError(
                 f"{self.group}: {name!r} cannot be loaded from {place.value}: {error}; repair or uninstall the "
                 "distribution that adds it"
@@ -69,9 +67,6 @@ class Registry(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._builtin or name in self._places
 
 
 LAUNCHERS = Registry(

@@ -33,14 +33,27 @@ REFUSED_KEYS = {
         ("launcher.script", "launcher.submit", "launcher.cancel"),
         "submit the campaign itself as one job, whose launcher starts each run inside: docs/how-to/cluster.md",
     ),
+    "machine.allow": "say participants.NAME.ranks = […]",
+    "machine.fixed": "say participants.NAME.ranks",
+    "participants.grid": "say participants.NAME.ranks = […]",
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
+# Arguments of Python, with those of now.
+RETIRED_WORDS = {
+    "measurements": "say data", "total_ranks": "say budget", "random_state": "say seed",
+    "parameters": "say parameter", "schedule": "say coupling", "constraints": "say machine",
+    "minimum_ranks": "say minimum", "maximum_ranks": "say maximum",
+    "learner_parameters": "say learner={'name': …, …}",
+}  # fmt: skip
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
-    "recommend.inside", "launcher.allocation", "launcher.job_number", "launcher.submit_retry_seconds",
+    "recommend.inside", "recommend.learner_parameters", "launcher.allocation", "launcher.job_number",
+    "launcher.submit_retry_seconds",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
-    "runs.energy", "asked.recommend.level",
+    "runs.energy",
+    "asked.recommend.level",
+    "asked.recommend.learner_parameters",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

@@ -11,7 +11,7 @@ from regret_parts.families import Family, Solver
 from regret_parts.readings import draw_pair
 
 from precice_lb.schedule import Schedule
-from precice_lb.split import optimize_split
+from precice_lb.split import Constraints, optimize_split
 
 __all__ = ["LEAST", "Case", "draw_case"]
 
@@ -71,7 +71,9 @@ class Case:
         ranks = np.arange(1, self.budget + 1, dtype=np.float64)
         times = {name: solver(ranks) for name, solver in zip(self.names, self.solvers, strict=True)}
         schedule = Schedule.parallel(self.names)
-        return optimize_split(times, self.budget, coupling=schedule, minimum_ranks=LEAST).window_seconds
+        return optimize_split(
+            times, self.budget, coupling=schedule, constraints=Constraints(minimum=LEAST)
+        ).window_seconds
 
     def _true(self, split: dict[str, int]) -> dict[str, float]:
         each = zip(self.names, self.solvers, strict=True)

@@ -144,7 +144,7 @@ def spread_splits(case: Case, count: int) -> list[dict[str, int]]:
     Then again with the square of the ratio, and so on. Fewer than ``count`` only where no more exist.
     """
     low, high = (dict.fromkeys(case.names, ranks) for ranks in (LEAST, case.budget))
-    limits = limits_of(tuple(case.names), case.budget, low, high, Constraints())
+    limits = limits_of(tuple(case.names), case.budget, Constraints(minimum=low, maximum=high))
     shape = np.linspace(-0.5, 0.5, len(case.names))
     splits: list[dict[str, int]] = []
     for number in range(count):

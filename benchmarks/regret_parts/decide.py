@@ -148,8 +148,8 @@ def decide(
     if errors is not None:
         readings["standard_error"] = errors.ravel()
     return [
-        _recommended(readings, block, block * budget, learner=name, learner_parameters=parameters,
-                     minimum_ranks=block * low, maximum_ranks=dict.fromkeys(NAMES, block * high),
+        _recommended(readings, block, block * budget, learner={"name": name, **(parameters or {})},
+                     minimum=block * low, maximum=dict.fromkeys(NAMES, block * high),
                      multiple=block, level=LEVEL, **(machine or {}))
         for budget, (low, high) in zip(budgets, bounds, strict=True)
     ]  # fmt: skip

@@ -27,7 +27,7 @@ from precice_lb.case.machine import whole_number
 from precice_lb.dataset import CoupledRun, MeasuredRun, Measurements, ParticipantRun, Samples
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
-from precice_lb.recommend import Recommendation, recommend
+from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.limits import in_proportion, node_ranks
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
@@ -235,12 +235,12 @@ class CalibrationDesign:
         CalibrationError
             Nothing was told.
         PreciceLBError
-            As of `precice_lb.recommend.recommend`.
+            As of `precice_lb.recommend_split`.
         """
         if not self.runs:
             raise CalibrationError("expected at least one run to recommend from, found none; tell one first")
         if self._recommended is None:
-            self._recommended = recommend(
+            self._recommended = recommend_split(
                 self.measurements(),
                 self.budget,
                 coupling=self.schedule,

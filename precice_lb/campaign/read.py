@@ -15,7 +15,7 @@ from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeho
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.case.read import at_present, overlaid, read_toml, tables_from, tables_in
+from precice_lb.case.read import at_present, overlaid, read_toml, tables_from
 from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
@@ -50,8 +50,7 @@ def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
     drop_retired(raw, STUDY_KEYS, path)
     try:
         tables = at_present(raw, path)
-        names = [str(table.get("name")) for table in tables_in(tables.get("participants"))]
-        study = study_from(overlaid(tables, at_present(tables_from(settings), "--set", names)), path)
+        study = study_from(overlaid(tables, tables_from(settings)), path)
         check_study(study)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from error

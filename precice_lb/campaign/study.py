@@ -123,11 +123,11 @@ class Study(Case):
     def limits(self) -> Limits:
         """What bounds the split of a run, which is what tables, machine and preCICE allow within the budget of runs."""
         budget, constraints = self.constraints
-        most = dict.fromkeys(self.names, self.budget)
-        allowed = limits_of(self.names, budget, maximum=most, constraints=constraints)
+        most = {name: min(constraints.maximum.get(name, self.budget), self.budget) for name in self.names}
+        allowed = limits_of(self.names, budget, replace(constraints, maximum=most))
         rows = allowed.admitted if self.machine.kinds else allowed.rows
         counts = {name: versions[0].counts.tolist() for name, versions in rows.items()}
-        return limits_of(self.names, self.budget, constraints=Constraints(allow=counts))
+        return limits_of(self.names, self.budget, Constraints(allow=counts))
 
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
@@ -215,7 +215,7 @@ class Study(Case):
         if self.machine.kinds and not any(p.versions for p in self.participants):
             budget, constraints = self.constraints
             try:
-                limits_of(self.names, budget, split, split, constraints)
+                limits_of(self.names, budget, replace(constraints, minimum=split, maximum=split))
             except InfeasibleError as error:
                 raise StudyError(f"machine.kinds: {error}") from error
 

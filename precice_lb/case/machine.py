@@ -24,8 +24,6 @@ else:
 ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 """One text is a list of it."""
 _TUPLE = AfterValidator(tuple)
-Grid = Annotated[Sequence[Whole], Field(min_length=1, max_length=3), _TUPLE]
-"""Points along each axis."""
 
 
 @table(frozen=True)
@@ -166,9 +164,6 @@ class Demands(MachineSection):
     ----------
     multiple
         Ranks come in multiples of this.
-    grid
-        Points of its structured mesh along the axes that ranks are cut across, ``[720, 360]``: only numbers of ranks
-        are possible whose best factorisation has smaller parts than any fewer ranks.
     memory
         Bytes that it needs in all; with ``memory_per_rank`` of the machine this bounds its ranks from below.
     gpus_per_rank
@@ -182,7 +177,6 @@ class Demands(MachineSection):
     """
 
     multiple: Whole | Mapping[str, Whole] = 1
-    grid: Mapping[str, Grid] = field(default_factory=dict)
     memory: Mapping[str, Amount] = field(default_factory=dict)
     gpus_per_rank: Mapping[str, Count] = field(default_factory=dict)
     kind: Mapping[str, Text] = field(default_factory=dict)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from precice_lb.case.sections import BoundsSection, listed
+from precice_lb.case.sections import listed
 from precice_lb.exceptions import StudyError
-from precice_lb.plugins import choices
 from precice_lb.text import say
 
 if sys.version_info >= (3, 11):
@@ -74,13 +73,15 @@ def tables_from(texts: Sequence[str]) -> dict[str, Any]:
     return tables
 
 
-def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any], where: str = "--set") -> dict[str, Any]:
     """Lay settings over the tables of a study, whose participants may stand in a list.
 
     Parameters
     ----------
     tables, settings : mapping
         Nested.
+    where : str
+        Of the settings, for errors.
 
     Returns
     -------
@@ -92,15 +93,17 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
         if isinstance(value, dict) and isinstance(before, list):
             if wrong := [name for name, table in value.items() if not isinstance(table, dict)]:
                 raise StudyError(
-                    f"--set: expected a key of {key}.{wrong[0]}, such as {key}.{wrong[0]}.ranks=8, found none"
+                    f"{where}: expected a key of {key}.{wrong[0]}, such as {key}.{wrong[0]}.ranks=8, found none"
                 )
             changes = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
             if unknown := [name for name in changes if name not in names]:
-                raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
-            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {})) for table in before]
+                raise StudyError(f"{where}: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
+            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {}), where) for table in before]
         else:
-            merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
+            merged[key] = (
+                overlaid(before, value, where) if isinstance(value, dict) and isinstance(before, dict) else value
+            )
     return merged
 
 
@@ -124,26 +127,23 @@ _MOVED = {
 }
 _RENAMED = {
     "pairs": "ranks",
-    "decomposition": "grid",
     "minimum_cores": "minimum_ranks",
     "maximum_cores": "maximum_ranks",
 }
 # Keys of [machine] that participants have now, by what they are called there.
-_OF_PARTICIPANTS = {key: key for key in ("multiple", "grid", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
-_OF_PARTICIPANTS |= {"allow": "ranks", "fixed": "ranks", "elements": "minimum_ranks"}
+_OF_PARTICIPANTS = {key: key for key in ("multiple", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
+_OF_PARTICIPANTS |= {"elements": "minimum_ranks"}
 
 
-def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable[str] = ()) -> dict[str, Any]:
+def at_present(tables: Mapping[str, Any], source: object = None) -> dict[str, Any]:
     """Move keys of earlier versions to where they stand now, and say so in one line.
 
     Parameters
     ----------
     tables : mapping
-        Of a study, or of settings; what is no table stays, to be refused where it is checked.
-    source : path or str, optional
+        Of a study; what is no table stays, to be refused where it is checked.
+    source : path, optional
         Where they stand, for that line; without, nothing is said.
-    names : iterable of str
-        Participants for whom a key of all speaks, beside those of the tables.
 
     Returns
     -------
@@ -156,12 +156,6 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
     """
     new = deepcopy(dict(tables))
     moved: dict[str, str] = {}
-    recommend = new.get("recommend")
-    if isinstance(recommend, dict) and "learner_parameters" in recommend:
-        # One key of a learner's name and its parameters.
-        parameters = recommend.pop("learner_parameters")
-        recommend["learner"] = {"name": recommend.get("learner", "bayes"), **(parameters or {})}
-        moved["recommend.learner_parameters"] = "runs.learner"
     for key, to in _MOVED.items():
         before, _, word = key.rpartition(".")
         holder = new.get(before) if before else new
@@ -179,7 +173,10 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
                 value = list(map(_pair, value)) if before == "pairs" else value
                 _put(table, now, value, f"participants.{before}", now)
                 moved[f"participants.{before}"] = f"participants.{now}"
-    moved |= _of_participants(new, names)
+    keys_of_participants, of_participants = _of_participants(new)
+    moved |= keys_of_participants
+    if of_participants:
+        new = overlaid(new, {"participants": of_participants}, "machine")
     if moved and source is not None:
         keys = ", ".join(f"{now} ({before})" for before, now in moved.items())
         say(f"precice-lb: {source}: read as {keys}", sys.stderr)
@@ -210,46 +207,25 @@ def _pair(pair: Any) -> str:
     raise StudyError(f"participants.pairs: expected pairs of ranks and threads, such as [[1, 4]], found {pair!r}")
 
 
-def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """Move what a machine's table says of participants into theirs."""
+def _of_participants(tables: dict[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Take what a machine's table says of participants out of it: the keys by those of now, and their tables."""
     machine = tables.get("machine")
     keys = [key for key in _OF_PARTICIPANTS if isinstance(machine, dict) and key in machine]
     if not isinstance(machine, dict) or not keys:
-        return {}
-    participants = tables.setdefault("participants", {})
-    of_rank = machine.pop("elements_per_rank", None)
-    everyone = {*names, *(str(table.get("name")) for table in tables_in(listed(participants)))}
+        return {}, {}
+    known = {str(table.get("name")): table for table in tables_in(listed(tables.get("participants")))}
+    of_rank, demands = machine.pop("elements_per_rank", None), dict[str, dict[str, Any]]()
     for key in keys:
         value, word = machine.pop(key), _OF_PARTICIPANTS[key]
-        for who, entry in (value if isinstance(value, dict) else dict.fromkeys(everyone, value)).items():
-            table = _table(participants, who, f"machine.{key}")
-            if key == "fixed":
-                entry = [entry]
-            if word == "ranks" and table.keys() & {"ranks", "threads"}:
-                # Numbers of cores, as the ranks and threads that it has on them.
-                bounds = {key: table.pop(key) for key in ("ranks", "threads") if key in table}
-                layouts = BoundsSection.model_validate(bounds).layouts
-                entry = [layouts.of(count).name for count in entry or ()]
+        everyone = value if isinstance(value, dict) else dict.fromkeys(known, value)
+        for who, entry in everyone.items():
             if key == "elements":
                 most: Any = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
                 try:
                     # Whole quotients must not become one more by rounding.
-                    entry = max(math.ceil(entry / most * (1 - 1e-12)), table.get(word, 1))
+                    entry = max(math.ceil(entry / most * (1 - 1e-12)), known.get(who, {}).get(word, 1))
                 except (TypeError, ZeroDivisionError):
                     expected = f"numbers above 0 as elements and elements_per_rank, found {entry!r} and {most!r}"
                     raise StudyError(f"machine.elements.{who}: expected {expected}") from None
-            table[word] = entry
-    return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}
-
-
-def _table(participants: Any, who: str, key: str) -> dict[str, Any]:
-    """Return the table of a participant, or of a version such as Fluid:gpu."""
-    if isinstance(participants, dict):
-        return participants.setdefault(who, {})  # type: ignore[no-any-return]
-    known = {str(table.get("name")): table for table in tables_in(participants)}
-    for name, table in list(known.items()):
-        known |= {f"{name}:{version.get('name')}": version for version in tables_in(table.get("versions"))}
-    if who not in known:
-        what = "version" if ":" in who else "participant"
-        raise StudyError(f"{key}: unknown {what} {who!r}{choices(who, list(known))}")
-    return known[who]
+            demands.setdefault(who, {})[word] = entry
+    return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}, demands

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from precice_lb.case.machine import Grid
 from precice_lb.case.tables import Amount, Count, Options, StudySection, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
@@ -205,7 +204,6 @@ class BoundsSection(StudySection):
 
     # What `Demands` maps from participants.
     multiple: Whole | None = None
-    grid: Grid | None = None
     memory: Amount | None = None
     gpus_per_rank: Count | None = None
     kind: Text | None = None

@@ -30,7 +30,7 @@ from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts, split_text
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend_split
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.schedule import Schedule
 from precice_lb.split.admissible import Limits
@@ -117,7 +117,7 @@ class _Choice:
         self.border = max(median(costs), 0.0)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
         frames = {n: Samples(b.rows[:, 0], b.rows[:, 1], standard_error=b.rows[:, 2]) for n, b in brought.items()}
-        recommendation = recommend(
+        recommendation = recommend_split(
             Measurements(frames), question.limits.budget, coupling=schedule, machine=question.limits.constraints,
             seed=question.seed, failed=question.failed,
         )  # fmt: skip

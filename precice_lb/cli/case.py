@@ -138,14 +138,13 @@ def _case(measured: Measured, asked: Asked) -> Case:
     """Lay the options over the tables of a study, or of the campaign: each is a key of these, as with ``--set``."""
     from precice_lb.campaign import read_study
     from precice_lb.case.case import case_from
-    from precice_lb.case.read import at_present, overlaid, tables_from, tables_in
+    from precice_lb.case.read import overlaid, tables_from, tables_in
 
     measurements = measured.measurements
     names = list(measurements.samples)
     options = {key: getattr(asked, key) for key in ("cores", "nodes", "cores_per_node")}
     machine = {key: value for key, value in options.items() if value is not None}
-    settings = at_present(tables_from(asked.settings or []), "--set", names)
-    settings = overlaid(settings, {"machine": machine} if machine else {})
+    settings = overlaid(tables_from(asked.settings or []), {"machine": machine} if machine else {})
     versions = (key_of(who, version) for who, several in measurements.versions.items() for version in several)
     refuse_unknown("participants", (name for name, _ in case_from(settings).bounded()), [*names, *versions])
     study = measured.asked if asked.study is None else read_study(asked.study).asked()

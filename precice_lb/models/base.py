@@ -216,14 +216,13 @@ def make_learner(name: str, **parameters: Any) -> Learner:
     return kind(**parameters)
 
 
-def new_learner(learner: Any, parameters: Mapping[str, Any] | None = None) -> Any:
-    """Give an unfitted learner: by its name and parameters, a copy of an estimator, or the default."""
-    if learner is None or isinstance(learner, str):
-        return make_learner(learner or DEFAULT_LEARNER, **(parameters or {}))
+def new_learner(learner: Any) -> Any:
+    """Give an unfitted learner: by its name, perhaps with parameters, a copy of an estimator, or the default."""
+    if learner is None or isinstance(learner, str | Mapping):
+        words = dict(learner) if isinstance(learner, Mapping) else {"name": learner}
+        return make_learner(words.pop("name", None) or DEFAULT_LEARNER, **words)
     if not all(hasattr(learner, method) for method in ("fit", "predict", "get_params")):
         raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
-    if parameters:
-        raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
     return copy.deepcopy(learner)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.recommend.api import recommend, recommend_split
+from precice_lb.recommend.api import recommend_split
 from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
@@ -15,7 +15,6 @@ __all__ = [
     "Recommendation",
     "load_sources",
     "predictor_of_runs",
-    "recommend",
     "recommend_split",
     "traced_schedule",
 ]

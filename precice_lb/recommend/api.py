@@ -37,7 +37,6 @@ from precice_lb.recommend.posterior import geometric_mean, problem_of
 from precice_lb.recommend.remarks import remark, remarks
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.recommend.sources import (
-    alike_names,
     check_participants,
     learner_name,
     measured_under,
@@ -49,31 +48,22 @@ from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine, optimize_split
 from precice_lb.split.admissible import limits_of
 from precice_lb.split.optimize import weight_of_time
-from precice_lb.text import for_versions, key_of
+from precice_lb.text import key_of
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
-_OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 # Beyond what was measured a combination of versions wins if it is faster with this probability.
 SURE = 0.9
-# What some arguments were called before.
-_BEFORE = {
-    "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
-    "schedule": "coupling", "constraints": "machine",
-}  # fmt: skip
 
 
 def recommend_split(
-    data: Any = None,
+    data: Any,
     budget: int | None = None,
     *,
     coupling: str | Path | Schedule = "parallel",
     case: Case | None = None,
     machine: Machine | None = None,
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     learner: Any = None,
-    learner_parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
     level: float = 0.8,
     present: Mapping[str, int | str] | None = None,
@@ -103,10 +93,8 @@ def recommend_split(
         ``machine``.
     machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
-    minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
-        Ranks that a participant gets at least, and at most; a key ``participant:version`` speaks of a version alone.
-    learner, learner_parameters : str or scikit-learn regressor, mapping; optional
-        A name out of `precice_lb.models.LEARNERS` and its parameters, or an estimator.
+    learner : str, mapping or scikit-learn regressor; optional
+        A name out of `precice_lb.models.LEARNERS`, with parameters ``{"name": "pmnf", "folds": 3}``, or an estimator.
     seed : int
         The same call with the same seed gives the same result.
     level : float
@@ -129,9 +117,7 @@ def recommend_split(
     accept_missing_ranks : bool
         Whether to learn also from runs of which ranks are missing, perhaps the slowest.
     **words
-        Fields of `Machine`, such as ``nodes=12, cores_per_node=48``; and earlier names: ``measurements``,
-        ``total_ranks``, ``random_state``, ``parameters``, ``schedule`` and ``constraints`` of ``data``, ``budget``,
-        ``seed``, ``parameter``, ``coupling`` and ``machine``.
+        Fields of `Machine`, such as ``nodes=12, cores_per_node=48, minimum=2, maximum={"Solid": 8}``.
 
     Returns
     -------
@@ -143,10 +129,8 @@ def recommend_split(
     Raises
     ------
     DataError, ModelError, InfeasibleError, ScheduleError
-        Unusable measurements; a model that cannot be fitted; bounds that leave no split; a coupling that cannot be
-        read. The message says what to do.
-    TypeError
-        A word that is none of these.
+        Unusable measurements; a model that cannot be fitted; bounds that leave no split, or a word that is none of
+        the machine's; a coupling that cannot be read. The message says what to do.
 
     Notes
     -----
@@ -168,16 +152,10 @@ def recommend_split(
     Curves are drawn for each participant independently. Means and the probability of beating another split are over
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
-    before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
-    if unknown := [word for word in words if word not in _OF_MACHINE]:
-        raise TypeError(
-            f"unexpected keyword argument {unknown[0]!r}; words of the machine are {', '.join(_OF_MACHINE)}"
-        )
-    machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
     ways = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
     if len(several := [name for name, value in ways.items() if value is not None]) > 1:
         raise InfeasibleError(f"expected the machine as a whole or in words, found {' and '.join(several)}; name one")
-    measurements, parameter = measurements_of(before.get("data", data)), before.get("parameter", parameter)
+    measurements = measurements_of(data)
     machine = machine or Machine(**words)
     if case is not None:
         runs, known = case.runs, measurements.degrees_of_freedom | case.degrees_of_freedom
@@ -186,16 +164,10 @@ def recommend_split(
         stated = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
         parameter, within = stated or parameter, runs.within if within is None else within
         accept_missing_ranks |= bool(runs.accept_missing_ranks)
-        if isinstance(runs.learner, dict):
-            learner_parameters = {**runs.learner}
-            learner = learner_parameters.pop("name", None)
-        elif runs.learner is not None:
-            learner = runs.learner
+        learner = learner if runs.learner is None else runs.learner
     # Either of them asks for the plan.
     within = 0.05 if within is None and prefer is not None else within
     prefer = "time" if prefer is None else prefer
-    # Beside what the machine says of them.
-    bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
     measurements = without_stragglers(measurements)
     if measurements.incomplete and not accept_missing_ranks:
         raise DataError(
@@ -205,15 +177,15 @@ def recommend_split(
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
     one = partial(
-        _recommended, budget=before.get("budget", budget), coupling=coupling,
-        prototype=new_learner(learner, learner_parameters), seed=whole_number(before.get("seed", seed), "seed", 0),
+        _recommended, budget=budget, coupling=coupling,
+        prototype=new_learner(learner), seed=whole_number(seed, "seed", 0),
         level=float(level), present=present, parameter=parameter, prefer=prefer, within=within,
     )  # fmt: skip
     # With more threads, many small matrices take longer, on busy cores several times as long.
     with threadpool_limits(1):
         if measurements.versions:
-            return _best_version(one, measurements, machine, failed, bounds, present, prefer)
-        return one(measurements, machine, failed, **bounds)
+            return _best_version(one, measurements, machine, failed, present, prefer)
+        return one(measurements, machine, failed)
 
 
 def _best_version(
@@ -221,7 +193,6 @@ def _best_version(
     measurements: Measurements,
     machine: Machine,
     failed: Sequence[Mapping[str, int] | FailedSplit],
-    bounds: Mapping[str, Any],
     present: Mapping[str, int | str] | None,
     prefer: Prefer,
 ) -> Recommendation:
@@ -240,13 +211,10 @@ def _best_version(
     unable: list[VersionChoice] = []
     problems: list[Exception] = []
     for versions in measurements.combinations:
-        of_these = {
-            key: for_versions(value, versions) if isinstance(value, Mapping) else value for key, value in bounds.items()
-        }
         failures = [split for split in failed if not isinstance(split, FailedSplit) or split.is_of(versions)]
         try:
             rows, demands = measurements.of_versions(versions), machine.of_versions(versions)
-            able.append(dataclasses.replace(recommend(rows, demands, failures, **of_these), versions=versions))
+            able.append(dataclasses.replace(recommend(rows, demands, failures), versions=versions))
         except (DataError, InfeasibleError, ModelError) as problem:
             problems.append(problem)
             unable.append(VersionChoice(versions, str(problem)))
@@ -308,9 +276,9 @@ def _without_unmeasured(demands: Machine, measurements: Measurements) -> Machine
 
 def _recommended(
     measurements: Measurements, machine: Machine, failed: Sequence[Mapping[str, int] | FailedSplit],
-    *, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None, budget: int | None,
-    coupling: str | Path | Schedule, prototype: Any, seed: int, level: float, present: Mapping[str, int | str] | None,
-    parameter: Mapping[str, float | str | None] | None, prefer: Prefer, within: float | None,
+    *, budget: int | None, coupling: str | Path | Schedule, prototype: Any, seed: int, level: float,
+    present: Mapping[str, int | str] | None, parameter: Mapping[str, float | str | None] | None, prefer: Prefer,
+    within: float | None,
 ) -> Recommendation:  # fmt: skip
     """Recommend a split for one version of each participant."""
     total, constraints = machine.constraints(budget)
@@ -325,7 +293,7 @@ def _recommended(
     constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
     constraints = with_accepted(constraints, schedule, measurements.configuration)
     in_use = _present(present, names, constraints)
-    limits = limits_of(names, total, minimum, maximum, constraints)
+    limits = limits_of(names, total, constraints)
     rows = selected(measurements, names, parameter, prototype)
     limits = known_bounds(excluded, check_participants(rows.measurements, names), limits)
     problem = problem_of(schedule, rows, limits, prototype, seed)
@@ -381,7 +349,7 @@ def _recommended(
         comparisons=expected.comparisons,
         failed_splits=failures,
     )
-    before = (*(remark("data", text=text) for text in measurements.remarks), *alike_names(names), *rows.warnings)
+    before = (*(remark("data", text=text) for text in measurements.remarks), *rows.warnings)
     return dataclasses.replace(result, warnings=(*before, *remarks(result, doubts)))
 
 
@@ -391,10 +359,6 @@ def _interval(windows: NDArray[np.float64], level: float) -> tuple[float, float]
         return math.nan, math.nan
     low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return min(low, geometric_mean(windows)), max(high, geometric_mean(windows))
-
-
-#: Earlier name.
-recommend = recommend_split
 
 
 def _present(

@@ -100,8 +100,8 @@ def known_bounds(
     failed: Sequence[Mapping[str, int]], samples: Mapping[str, NDArray[np.float64]], limits: Limits
 ) -> Limits:
     """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
+    low = {name: limits.constraints.of("minimum", name) or 1 for name in limits.rows}
+    high = dict(limits.constraints.maximum)
     for split in failed:
         if len(split) != 1 or (name := next(iter(split))) not in samples:
             continue
@@ -109,14 +109,14 @@ def known_bounds(
         if worked.max() < ranks:
             high[name] = min(high.get(name, ranks), ranks - 1)
         elif worked.min() > ranks:
-            low[name] = max(low.get(name, ranks), ranks + 1)
+            low[name] = max(low[name], ranks + 1)
         counts = limits.counts[name]
-        if not ((low.get(name, 0) <= counts) & (counts <= high.get(name, counts[-1]))).any():
+        if not ((low[name] <= counts) & (counts <= high.get(name, counts[-1]))).any():
             raise InfeasibleError(
                 f"expected ranks of {name} on the side of {ranks}, with which it failed, where it worked, found none "
                 "within its bounds; widen them"
             )
-    return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
+    return limits_of([*limits.rows], limits.budget, dataclasses.replace(limits.constraints, minimum=low, maximum=high))
 
 
 def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:

@@ -107,9 +107,7 @@ def _near_splits(
     if not 0 <= within <= 1:
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     constraints = problem.limits.constraints
-    is_free = constraints.multiple == 1 and not (
-        constraints.allow or constraints.grid or constraints.whole_nodes or constraints.kinds
-    )
+    is_free = constraints.multiple == 1 and not (constraints.allow or constraints.whole_nodes or constraints.kinds)
     cores = problem.limits.machine.with_budget(budget).cores_in_all if is_free else 1
     step = 1 << max(cores // PARTS, 1).bit_length() - 1
     splits = None

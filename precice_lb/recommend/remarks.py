@@ -10,7 +10,6 @@ import numpy as np
 
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.recommend.limits import node_ranks
-from precice_lb.split.admissible import grid_text
 from precice_lb.text import plural
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ WORTH_IT = 0.98
 # What is said of each code.
 SENTENCES = {
     "data": "{text}",
-    "alike-names": "{names} differ by case alone and count as {count} participants; write one name if they are one.",
     "cases-pooled": (
         "{participant}: measurements with different {parameter} ({values}) count as ones of one case, as was asked for."
     ),
@@ -53,7 +51,6 @@ SENTENCES = {
         "measure it before it is used."
     ),
     "accepted-ranks": "{participant}: {ranks}, the {side} that preCICE accepts ({why}); else {remedy}.",
-    "grid": "{participant}: {layout} cut its grid of {grid} evenly; so do {near}.",
     "in-turns": (
         "{participants} never work at the same time: in turns on the same cores ({split}) a window should take "
         "{seconds:.4g} s, {percent:.0f} % less. That needs memory for the ranks of all on each node, and an MPI whose "
@@ -142,17 +139,10 @@ def _of_failures(result: Recommendation) -> Iterator[Remark]:
 
 
 def _of_counts(result: Recommendation) -> Iterator[Remark]:
-    """Say which ranks of the split preCICE bounds, and which counts near to the split's cut grids evenly, too."""
+    """Say which ranks of the split preCICE bounds."""
     for name, bounds in result.limits.constraints.accepted_ranks.items():
         ranks = result.layouts.get(name, Layouts()).of(result.split[name]).ranks
         for side, bound in (("fewest", bounds.least), ("most", bounds.most)):
             if ranks == bound.ranks and bound.why:
                 words, why = plural(ranks, "rank"), bound.why
                 yield remark("accepted-ranks", participant=name, ranks=words, side=side, why=why, remedy=bound.remedy)
-    for name, count in result.split.items():
-        grid, counts = result.limits.constraints.of("grid", name), result.limits.counts[name]
-        if grid is not None and len(counts) > 1:
-            place = int(np.searchsorted(counts, count))
-            near = ", ".join(str(other) for other in counts[max(place - 2, 0) : place + 3] if other != count)
-            layout = count_text(name, count, result.layouts)
-            yield remark("grid", participant=name, layout=layout, grid=grid_text(grid), near=near)

@@ -111,32 +111,19 @@ def measurements_of(data: Any) -> Measurements:
     return replace(measurements, frames=frames, node_ranks=full)
 
 
-def alike_names(names: Iterable[str]) -> list[Remark]:
-    """Say which names differ by case alone."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.casefold(), []).append(name)
-    return [
-        remark("alike-names", names=" and ".join(group), count=len(group))
-        for group in groups.values()
-        if len(group) > 1
-    ]
-
-
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
     missing = [name for name in names if name not in measurements.samples]
     if missing:
-        alike = map(str, alike_names(dict.fromkeys([*names, *measurements.samples])))
-        remarks = dict.fromkeys([*measurements.remarks, *alike])
         raise DataError(
             f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of "
-            f"{', '.join(missing)}" + "".join(f". {text.rstrip('.')}" for text in remarks)
+            f"{', '.join(missing)}, but of {', '.join(measurements.samples)}"
+            + "".join(f". {text.rstrip('.')}" for text in dict.fromkeys(measurements.remarks))
         )
     if unknown := [name for name in measurements.samples if name not in names]:
         raise DataError(f"expected measurements of {', '.join(names)}, found some of {unknown[0]}, not in the coupling")
-    checked = check_samples(measurements.samples)
-    return {name: checked[name][np.lexsort(checked[name].T[::-1])] for name in names}
+    samples = measurements.samples
+    return {name: samples[name][np.lexsort(samples[name].T[::-1])] for name in names}
 
 
 def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:

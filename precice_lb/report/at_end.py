@@ -19,7 +19,7 @@ from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend_split
 from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
 from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
@@ -100,7 +100,7 @@ def _recommendation(
     total = sum(int(head["size"]) * int(head.get("threads", 1)) for head in heads)
     # The case that just ran, where runs state parameters such as the mesh level.
     parameters = stated_parameters(heads, measurements)
-    recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
+    recommendation = recommend_split(measurements, total, coupling=schedule, parameter=parameters)
     return write_recommendation(recommendation, case, [store])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,8 +22,6 @@ from precice_lb.text import key_of, plural
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 _FREE = Constraints()
-MOST = 10**6
-"""Ranks up to which counts that cut a grid are looked for."""
 
 
 class Resources:
@@ -166,15 +164,15 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     """List the layouts of one version of a participant, of which times up to so many ranks are known."""
     of = functools.partial(machine.constraints.of, name=name, version=version)
     layouts, accepted = machine.layouts(name, version), of("accepted_ranks") or AcceptedRanks()
-    minimum, multiple, allowed, grid = int(of("minimum") or 1), int(of("multiple") or 1), of("allow"), of("grid")
+    minimum, multiple, allowed = int(of("minimum") or 1), int(of("multiple") or 1), of("allow")
     needed = {accepted.least.why: accepted.least.ranks}
     if (memory := of("memory")) is not None and (of_rank := of("memory_per_rank")) is not None:
         # Whole quotients must not become one more by rounding.
         needed["memory"] = math.ceil(memory / of_rank * (1 - 1e-12))
-    # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
+    # As far as the machine reaches, or to the first one where that is further.
     smallest = min((pair.cores for pair in layouts.pairs), default=(layouts.ranks or 1) * (layouts.threads or 1))
     low = max(minimum, smallest, max(needed.values()) * (layouts.constant_threads or 1))
-    last = max(machine.cores_in_all, 2 * low if grid else low + math.lcm(multiple, layouts.step or 1), *(allowed or ()))
+    last = max(machine.cores_in_all, low + math.lcm(multiple, layouts.step or 1), *(allowed or ()))
     counts, ranks, threads = layouts.rows(1, last)
     node = machine.constraints.node(name, version)[0]
     # Where a split counts cores, some rules still count ranks.
@@ -190,9 +188,6 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     rules.append((multiples, multiples, counts % multiple == 0))
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
-    if grid is not None:
-        text = f"counts that cut its grid of {grid_text(grid)} evenly"
-        rules.append(("grid", text, np.isin(ranks, good_counts(tuple(grid), last))))
     _require_node(machine, name, version, threads)
     if node is not None and is_stated:
         rules.append(("threads", f"threads of a rank on a node of {plural(node, 'core')}", threads <= node))
@@ -323,25 +318,13 @@ class Limits:
 def limits_of(
     names: Collection[str] | Mapping[str, Collection[str]],
     budget: int,
-    minimum: int | Mapping[str, int] = 1,
-    maximum: Mapping[str, int] | None = None,
     constraints: Constraints = _FREE,
     lengths: Mapping[tuple[str, str], int] | None = None,
 ) -> Limits:
     """Bound the splits of participants, with the versions of each if any; of some so many times are known."""
     versions = names if isinstance(names, Mapping) else dict.fromkeys(names, ("",))
-    # Numbers are checked as those of constraints are.
-    both = Constraints(minimum=minimum, maximum=maximum or {}), constraints
-    for bounds in both:
-        bounds.require_names(versions)
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
-    for name, version in [(name, version) for name, of_name in versions.items() for version in of_name]:
-        key = key_of(name, version)
-        low[key] = max(bounds.of("minimum", name, version) or 1 for bounds in both)
-        if ends := [end for bounds in both if (end := bounds.of("maximum", name, version)) is not None]:
-            high[key] = min(ends)
-    machine = Resources(replace(constraints, minimum=low, maximum=high), budget)
+    constraints.require_names(versions)
+    machine = Resources(constraints, budget)
     rows: dict[str, list[Admissible]] = {name: [] for name in versions}
     for name, of_name in versions.items():
         problems = []
@@ -356,28 +339,3 @@ def limits_of(
     limits = Limits(machine, rows)
     limits.require_budget()
     return limits
-
-
-def grid_text(grid: Sequence[int]) -> str:
-    """Write a grid: 720 x 360."""
-    return " x ".join(map(str, grid))
-
-
-@functools.lru_cache(maxsize=64)
-def good_counts(grid: tuple[int, ...], most: int) -> Integers:
-    """Find the counts up to ``most`` whose largest part, a layer of neighbours included, is smaller than of any fewer.
-
-    Of each count the best of its factorisations into as many numbers as the grid has axes counts. 215 ranks on a grid
-    of 720 x 360 can only be 43 x 5, with parts of 17 x 72 points; 210 ranks have 48 x 26, and less to exchange.
-    """
-    most = min(most, MOST)
-    smallest = np.where(np.arange(most + 1) == 1, 1.0, np.inf)
-    for points in grid:
-        extent = np.ceil(points / np.maximum(np.arange(most + 1), 1)) + 2
-        before, smallest = smallest, np.full(most + 1, np.inf)
-        for first in range(1, math.isqrt(most) + 1):
-            other = np.arange(first, most // first + 1)
-            parts = np.minimum(extent[first] * before[other], extent[other] * before[first])
-            smallest[first * other] = np.minimum(smallest[first * other], parts)
-    fewer = np.minimum.accumulate(smallest)[:-1]
-    return np.asarray(np.flatnonzero(smallest[1:] < fewer) + 1, dtype=np.int64)

@@ -60,8 +60,6 @@ def optimize_split(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
@@ -82,12 +80,8 @@ def optimize_split(
         Ranks to give out in all, or cores or nodes where the constraints say so.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
-    minimum_ranks
-        Ranks that a participant gets at least, one number for all or one for each.
-    maximum_ranks
-        Ranks that a participant gets at most.
     constraints
-        Everything else that machine and users demand.
+        Everything that machine and users demand, such as ``Constraints(minimum=2, maximum={"Solid": 8})``.
 
     Returns
     -------
@@ -105,7 +99,7 @@ def optimize_split(
         If the coupling cannot be read, or has no schedule.
     """
     solved = []
-    for problem in parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints):
+    for problem in parts_of(times, budget, coupling, constraints):
         solver, curves = Solver(problem), problem.curves()
         solution = solver.solve(curves)
         choice = solver.leftover(curves, solution.choice)

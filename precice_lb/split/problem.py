@@ -137,8 +137,6 @@ def problems_of(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     coupling: Coupling,
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> list[Problem]:
     """Evaluate and check the times of all participants on the counts that budget and constraints admit.
@@ -165,7 +163,7 @@ def problems_of(
         for version, values in by_version.items()
         if not callable(values) and np.ndim(values)
     }
-    limits = limits_of(versions, budget, minimum_ranks, maximum_ranks, constraints, lengths)
+    limits = limits_of(versions, budget, constraints, lengths)
     _require_turns(constraints, schedule)
     options = [
         [(row.version, _option(row, versions[name][row.version], 1.0 + constraints.overhead(name))) for row in rows]

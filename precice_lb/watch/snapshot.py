@@ -177,7 +177,7 @@ def rebalance(
     assumes.
     """
     # They bring scipy, for which a first view does not wait.
-    from precice_lb.recommend import Recommendation, recommend
+    from precice_lb.recommend import Recommendation, recommend_split
     from precice_lb.schedule import Schedule
 
     parsed, cores = parse_configuration(configuration), {name: layout.cores for name, layout in layouts.items()}
@@ -185,7 +185,7 @@ def rebalance(
 
     def recommended(samples: Measurements) -> Recommendation:
         schedule = Schedule.from_config(parsed, dict(iterations), samples.overhead)
-        return recommend(samples, total, schedule=schedule, parameters=parameters, present=cores)
+        return recommend_split(samples, total, coupling=schedule, parameter=parameters, present=cores)
 
     frames: dict[str, Samples] = {}
     if measurements is None:

@@ -74,7 +74,7 @@ def test_published_formulas_are_split_well_after_six_runs(budget: int, noise: fl
         generator = np.random.default_rng(seed)
         seconds = np.array([truth[name](ranks[name]) * np.exp(noise * generator.standard_normal(6)) for name in NAMES])
         measured = {name: np.column_stack([ranks[name], row]) for name, row in zip(NAMES, seconds, strict=True)}
-        found = recommend_split(measured, budget, minimum_ranks=64)
+        found = recommend_split(measured, budget, minimum=64)
         split = Split((found.split["Fluid"], found.split["Structure"]))
         lost.append(regret([truth[name] for name in NAMES], split, budget, (64, budget - 64)))
     assert np.mean(lost) < 0.02

@@ -14,7 +14,7 @@ from precice_lb.campaign import CampaignResult, Study, read_study
 from precice_lb.campaign.design import Proposal, StudyDesign
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import StudyError
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend_split
 from precice_lb.schedule import Schedule
 
 LAWS = {"Left": CostLaw(0.005, 1.8, 0.09, 0.006), "Right": CostLaw(0.005, 0.6, 0.05, 0.006)}
@@ -76,7 +76,7 @@ def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal],
 def lost(study: Study, measurements: Measurements) -> float:
     """True regret of the split that is recommended."""
     schedule = Schedule.from_config(study.configuration_path)
-    split = recommend(measurements, 32, schedule=schedule).split
+    split = recommend_split(measurements, 32, coupling=schedule).split
     best = min(max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32))
     return float(max(LAWS[name].seconds(p) for name, p in split.items()) / best - 1)
 

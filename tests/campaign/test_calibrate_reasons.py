@@ -16,7 +16,7 @@ from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_
 from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
 from precice_lb.layout import Layout
-from precice_lb.recommend import recommend
+from precice_lb.recommend import recommend_split
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.remarks import remarks
 from precice_lb.recommend.sources import measurements_from_arrays
@@ -124,7 +124,7 @@ def test_what_failed(runs: list[RunRecord], expected: list[dict[str, int]]) -> N
 )  # fmt: skip
 def test_what_lies_beyond_a_failure_is_said(failed: dict[str, int], of_b: set[int], side: str) -> None:
     samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in (("A", {1, 2}), ("B", of_b))}
-    found = recommend(measurements_from_arrays(samples), 8)
+    found = recommend_split(measurements_from_arrays(samples), 8)
     split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
     texts = [str(remark).partition(",")[0] for remark in remarks(dataclasses.replace(found, **split), [])]
     expected = [f"B failed with {failed['B']} ranks in 2 runs: nothing is known about {side}"] if side else []
@@ -139,9 +139,9 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     measured = measurements_from_arrays(HEATED_PLATE)
     reason = "Solid: --> FOAM FATAL ERROR: in <parallel>"
     failed = FailedSplit({"Solid": 2}, ("003", "004"), (reason,))
-    free = recommend(measured, 4)
+    free = recommend_split(measured, 4)
     assert free.split == free.alternatives["equal"].split == {"Fluid": 2, "Solid": 2}
-    present = recommend(measured, 4, failed=[failed], present=free.split)
+    present = recommend_split(measured, 4, failed=[failed], present=free.split)
     # Not 1 + 3 either: nothing is known about more than 2 of Solid.
     assert present.split == {"Fluid": 3, "Solid": 1}
     further = dataclasses.replace(present, split={"Fluid": 1, "Solid": 3})
@@ -158,7 +158,7 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     for text in (capsys.readouterr().out.replace("\xa0", " "), page):
         assert all(w in text for w in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"))
     # One split alone, and every split.
-    again = recommend(measured, 4, failed=[free.split])
+    again = recommend_split(measured, 4, failed=[free.split])
     assert again.split != free.split
     assert 1 in again.split.values()
 

@@ -74,7 +74,7 @@ def chains(draw: st.DrawFn) -> tuple[list[Segment], DecisionProblem, list[dict[s
         allow = {"A": sorted(draw(st.sets(free, min_size=1)) | {lowest["A"]})}
     failed = draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, count)), max_size=2))
     windows = st.integers(1, 1000)
-    limits = limits_of(names, budget, lowest, highest, Constraints(allow=allow))
+    limits = limits_of(names, budget, Constraints(minimum=lowest, maximum=highest, allow=allow))
     question = DecisionProblem(Schedule.parallel(names), limits, draw(windows), draw(windows), failed=failed)
     counts = [[n for n in range(lowest[x], highest[x] + 1) if n in allow.get(x, [n])] for x in names]
     possible = [split for split in itertools.product(*counts) if sum(split) <= budget]

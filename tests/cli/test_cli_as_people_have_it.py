@@ -1,4 +1,4 @@
-"""Input as people have it: one participant alone, names that differ by case, commands without arguments."""
+"""Input as people have it: one participant alone, commands without arguments."""
 
 from __future__ import annotations
 
@@ -28,18 +28,6 @@ def test_one_participant_alone_has_nothing_to_split(tmp_path: Path, capsys: pyte
     assert remark in words
     assert "Nothing to split, as there is one participant alone: with Sea 8 ranks one time window should take" in words
     assert "equal split" not in words
-
-
-def test_names_that_differ_by_case_alone_get_a_remark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [(4, 1.0), (8, 0.6)]
-    found = recommend_split({"Sea": rows, "sea": rows, "Air": rows}, 24)
-    remark = "Sea and sea differ by case alone and count as 2 participants; write one name if they are one."
-    assert remark in map(str, found.warnings)
-    table = tmp_path / "t.csv"
-    table.write_text("participant,ranks,seconds\nflow,4,1\nShell,8,0.6\n")
-    coupling = DATA / "configurations" / "two-level.xml"
-    assert main(["recommend", str(table), "--ranks", "8", "--coupling", str(coupling)]) == 2
-    assert "Flow and flow differ by case alone" in capsys.readouterr().err
 
 
 def test_check_without_arguments_looks_where_summary_does(

@@ -62,6 +62,8 @@ def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -
     ):
         with pytest.raises(StudyError, match=rf"{key.split()[0]}: this key was retired; {instead}"):
             read_study(path, [key])
+    with pytest.raises(StudyError, match=r"grid: this key was retired; say participants\.NAME\.ranks"):
+        read_study(path, ["participants.Left.grid = [4, 4]"])
 
 
 def stored(directory: Path, **more: object) -> Path:

@@ -137,7 +137,7 @@ def posterior_of(
     counts = {name: 1 if name == first else highest[name] for name in laws}
     data = {name: [(counts[name], float(mean_of_laws(drawn, counts[name])))] for name, drawn in laws.items()}
     learner: Any = ExactDraws(dict(laws), noise)
-    return PosteriorSplits(recommend_split(data, budget, learner=learner, maximum_ranks=highest, seed=seed))
+    return PosteriorSplits(recommend_split(data, budget, learner=learner, maximum=highest, seed=seed))
 
 
 def value_of_runs(

@@ -12,7 +12,7 @@ from decision_cases import DIGITS, Law, coupled, mean_of_laws, recommended, writ
 
 from precice_lb import optimize_split, recommend_split
 from precice_lb.dataset import load_measurements
-from precice_lb.split import tradeoff_curve
+from precice_lb.split import Constraints, tradeoff_curve
 
 # Four possible truths of A on p and of B on q ranks; draw k of A goes with draw k of B.
 DRAWS: dict[str, list[Law]] = {
@@ -183,7 +183,7 @@ def test_the_optimiser_finds_the_best_split_of_three_in_fractions() -> None:
         assert result.window_seconds == about(best)
         assert join([laws[name](n) for name, n in result.split.items()]) == best
         assert result.gap == 0
-    bounded = optimize_split(times, 18, coupling="serial", minimum_ranks={"A": 8}, maximum_ranks={"B": 3})
+    bounded = optimize_split(times, 18, coupling="serial", constraints=Constraints(minimum={"A": 8}, maximum={"B": 3}))
     allowed = [(a, b, c) for a, b, c in splits if a >= 8 and b <= 3]
     assert bounded.window_seconds == about(
         min(sum(law(n) for law, n in zip(laws.values(), s, strict=True)) for s in allowed)
@@ -241,7 +241,7 @@ def test_readings_count_by_the_inverse_of_their_variance(tmp_path: Path, exact: 
     lines = [f"A,4,{level + k / 1e6},{level * error}" for level, error in groups.items() for k in range(6)]
     table = tmp_path / "runs.csv"
     table.write_text("\n".join(["participant,ranks,seconds,standard_error", *lines, "B,4,1,0.01", "B,8,0.5,0.005"]))
-    result = recommend_split(table, 12, minimum_ranks={"A": 4}, maximum_ranks={"A": 4})
+    result = recommend_split(table, 12, minimum={"A": 4}, maximum={"A": 4})
     off = abs(result.compute_seconds["A"] - (1.0 if exact == "first" else 1.04))
     # Of the way to the others: 1 / 65 by 1 / s², 1 / 9 by 1 / s, 1 / 2 by the mean. How much runs differ by beside that
     # has to be learned, and adds to both variances alike.

@@ -18,7 +18,7 @@ from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
-from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.recommend import Recommendation, load_sources, recommend_split
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import window_section
@@ -85,7 +85,7 @@ def test_planted_guesses_are_recovered(tmp_path: Path, merged: bool) -> None:
 def result_of(directory: Path, ranks: int) -> Recommendation:
     measurements = load_sources([directory])
     schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
-    return recommend(measurements, ranks, schedule=schedule)
+    return recommend_split(measurements, ranks, coupling=schedule)
 
 
 def test_the_report_shows_them(tmp_path: Path) -> None:

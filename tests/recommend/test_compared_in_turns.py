@@ -26,7 +26,7 @@ def test_in_turns_is_what_shared_cores_would_take() -> None:
 
 
 def test_bounds_hold_in_turns() -> None:
-    found = recommend_split(TABLE, 300, coupling="serial", maximum_ranks={"Outer": 120}, multiple={"Inner": 7})
+    found = recommend_split(TABLE, 300, coupling="serial", maximum={"Outer": 120}, multiple={"Inner": 7})
     assert found.alternatives["in-turns"].split == {"Inner": 294, "Outer": 120}
 
 

@@ -48,8 +48,8 @@ def test_a_measured_split_is_thought_to_take_what_it_took() -> None:
 def test_a_measured_split_beyond_the_bounds_is_not_recommended_however_fast_it_was() -> None:
     runs = [ran("a", 20, 1.0), ran("b", 24, 1.0), ran("c", 32, 0.5), ran("d", 40, 1.0)]
     assert recommended(runs).split == {"A": 32, "B": 16}
-    assert recommended(runs, maximum_ranks={"A": 30}).split["A"] <= 30
-    assert recommended(runs, minimum_ranks={"A": 34}).split["A"] >= 34
+    assert recommended(runs, maximum={"A": 30}).split["A"] <= 30
+    assert recommended(runs, minimum={"A": 34}).split["A"] >= 34
 
 
 def test_what_all_windows_have_beside_the_work_makes_no_split_that_never_ran_better() -> None:

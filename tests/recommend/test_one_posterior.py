@@ -50,7 +50,7 @@ def at_the_split(found: Recommendation) -> float:
 @pytest.mark.parametrize("seed", [0, 7])
 @pytest.mark.parametrize("learner", ["bayes", "pmnf"])
 def test_the_landscape_has_the_recommended_window_time_whatever_the_seed(learner: str, seed: int) -> None:
-    found = recommended(learner=learner, random_state=seed)
+    found = recommended(learner=learner, seed=seed)
     assert at_the_split(found) == pytest.approx(found.window_seconds, rel=1e-12)
 
 
@@ -72,7 +72,7 @@ def test_the_landscape_has_what_sharing_cores_costs() -> None:
 
 @pytest.mark.parametrize("learner", ["bayes", "pmnf"])
 def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = recommended(3, learner=learner, random_state=3, within=0.05)
+    found = recommended(3, learner=learner, seed=3, within=0.05)
 
     def again(*_: object, **__: object) -> None:
         raise AssertionError("fitted or drawn again")
@@ -95,7 +95,7 @@ def test_without_curves_nothing_is_said_of_further_runs(learner: Any, name: str)
 
 
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
-    found = recommended(random_state=3)
+    found = recommended(seed=3)
     counts = np.array([[p, 16 - p] for p in range(1, 16)])
     windows = found.expected.windows(counts, replay=False)
     own = found.expected.windows(np.array([list(found.split.values())]), replay=False)
@@ -104,7 +104,7 @@ def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
 
 
 def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
-    found = recommended(random_state=3)
+    found = recommended(seed=3)
     page = build_page(Evidence(found))
     chart = next(chart for chart in page.charts if chart.name == "comparison")
     windows = [found.window_seconds, *(each.window_seconds for each in found.alternatives.values())]

@@ -16,11 +16,10 @@ from precice_xml_helpers import configuration, coupling, scheme
 from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
-from precice_lb import recommend_split
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models.published.normal_form import PMNFRegressor
-from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.recommend import Recommendation, load_sources, recommend_split
 from precice_lb.recommend.posterior import DRAWS, geometric_mean
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
@@ -55,12 +54,11 @@ def measurements(
 def test_pmnf_reproduces_schroeder_within_rounding_of_table_5_3(
     schroeder: Measurements, total: int, inner: int
 ) -> None:
-    found = recommend(
+    found = recommend_split(
         schroeder,
         total,
-        schedule=Schedule.parallel(["Inner", "Outer"]),
-        learner="pmnf",
-        learner_parameters={"ridge": 5e-4, "folds": 2},
+        coupling=Schedule.parallel(["Inner", "Outer"]),
+        learner={"name": "pmnf", "ridge": 5e-4, "folds": 2},
     )
     assert found.split == {"Inner": inner, "Outer": total - inner}
     published = {row[0]: row[1] for row in splits()}
@@ -69,7 +67,7 @@ def test_pmnf_reproduces_schroeder_within_rounding_of_table_5_3(
 
 @pytest.mark.parametrize(("total", "inner", "outer"), splits())
 def test_the_default_learner_is_near_table_5_3(schroeder: Measurements, total: int, inner: int, outer: int) -> None:
-    found = recommend(schroeder, total, schedule=Schedule.parallel(["Inner", "Outer"]))
+    found = recommend_split(schroeder, total, coupling=Schedule.parallel(["Inner", "Outer"]))
     assert found.learner == "bayes"
     assert abs(found.split["Inner"] - inner) <= 8
     assert sum(found.split.values()) == inner + outer == total
@@ -82,10 +80,10 @@ def test_the_default_learner_is_near_table_5_3(schroeder: Measurements, total: i
 def test_a_formula_that_dives_beyond_its_data_is_not_followed(
     schroeder: Measurements, n_terms: int, folds: int | None
 ) -> None:
-    found = recommend(
+    found = recommend_split(
         schroeder,
         560,
-        schedule=Schedule.parallel(["Inner", "Outer"]),
+        coupling=Schedule.parallel(["Inner", "Outer"]),
         learner=PMNFRegressor(n_terms=n_terms, folds=folds, ridge=1e-6),
     )
     assert 300 <= found.split["Inner"] <= 420
@@ -94,7 +92,7 @@ def test_a_formula_that_dives_beyond_its_data_is_not_followed(
 
 def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
     for schedule in (Schedule.parallel(["Fluid", "Solid"]), Schedule.serial(["Fluid", "Solid"])):
-        found = recommend(measurements(CASE), 96, schedule=schedule, minimum_ranks={"Solid": 4})
+        found = recommend_split(measurements(CASE), 96, coupling=schedule, minimum={"Solid": 4})
         curves = [found.models[name].draw(DRAWS, np.random.default_rng([0, k])) for k, name in enumerate(found.split)]
         grid = np.arange(1, 97)
         fluid, solid = curves[0](grid), curves[1](grid)
@@ -118,13 +116,13 @@ def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
 
 def test_alternatives_state_what_is_gained() -> None:
     table = measurements(CASE, degrees_of_freedom={"Fluid": 1e6, "Solid": 3e6})
-    found = recommend(table, 64, schedule=Schedule.parallel(["Fluid", "Solid"]))
+    found = recommend_split(table, 64, coupling=Schedule.parallel(["Fluid", "Solid"]))
     assert found.alternatives["equal"].split == {"Fluid": 32, "Solid": 32}
     assert found.alternatives["degrees-of-freedom"].split == {"Fluid": 16, "Solid": 48}
     truth = max(800 / 16 + 0.05 * 4, 300 / 48**0.9 + 0.5)
     assert found.alternatives["degrees-of-freedom"].window_seconds == pytest.approx(truth, rel=0.1)
     partly = measurements(CASE, degrees_of_freedom={"Fluid": 1e6})
-    assert set(recommend(partly, 64, schedule=Schedule.parallel(["Fluid", "Solid"])).alternatives) == {"equal"}
+    assert set(recommend_split(partly, 64, coupling=Schedule.parallel(["Fluid", "Solid"])).alternatives) == {"equal"}
 
 
 def test_imbalance_compares_the_same_time_where_windows_differ_in_size() -> None:
@@ -199,7 +197,7 @@ def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
         truth[name] = cost * 1.6e6
     table = measurements(samples, parameters=parameters)
     schedule = Schedule.parallel(["Fluid", "Solid"])
-    found = recommend(table, 100, schedule=schedule, learner="bayes", parameters={"unknowns": 1.6e6})
+    found = recommend_split(table, 100, coupling=schedule, learner="bayes", parameter={"unknowns": 1.6e6})
     assert found.split["Fluid"] == pytest.approx(80, abs=4)
     assert found.window_seconds == pytest.approx(truth["Fluid"] / 80, rel=0.15)
     outside = {"participant": "Fluid", "parameter": "unknowns", "value": 1.6e6, "low": 1e5, "high": 4e5}
@@ -217,7 +215,7 @@ def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
     # Each measurement beside the model of its own mesh.
     np.testing.assert_allclose(found.predicted_again("Fluid"), samples["Fluid"][:, 1], rtol=0.1)
     assert not found.measured_here("Fluid").any()
-    there = recommend(table, 100, schedule=schedule, parameters={"unknowns": 2e5})
+    there = recommend_split(table, 100, coupling=schedule, parameter={"unknowns": 2e5})
     assert there.measured_here("Solid").tolist() == [False] * 4 + [True] * 4 + [False] * 4
     assert {warning.code for warning in there.warnings} <= {"extrapolated", "more-nodes"}
 
@@ -238,7 +236,7 @@ def meshes(texts: bool = False) -> Measurements:
 def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learner: Any, texts: bool) -> None:
     schedule = Schedule.parallel(["Fluid", "Solid"])
     for value, share in (("coarse", 0.5), ("fine", 0.8)) if texts else ((1, 0.5), (2.0, 0.8)):
-        found = recommend(meshes(texts), 100, schedule=schedule, learner=learner, parameters={"mesh": value})
+        found = recommend_split(meshes(texts), 100, coupling=schedule, learner=learner, parameter={"mesh": value})
         assert found.split["Fluid"] == pytest.approx(100 * share, abs=3)
         assert {name: len(rows) for name, rows in found.measurements.samples.items()} == {"Fluid": 4, "Solid": 4}
         assert found.parameters == {"mesh": value}
@@ -247,7 +245,7 @@ def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learne
 
 def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> None:
     schedule = Schedule.parallel(["Fluid", "Solid"])
-    found = recommend(meshes(), 60, schedule=schedule, parameters={"mesh": None})
+    found = recommend_split(meshes(), 60, coupling=schedule, parameter={"mesh": None})
     assert len(found.measurements.samples["Fluid"]) == 8
     assert [w.values["values"] for w in found.warnings if w.code == "cases-pooled"] == ["1, 2"] * 2
     assert found.parameters == {}
@@ -267,7 +265,9 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
 )
 def test_cases_that_cannot_be_reached_are_refused(texts: bool, given: Any, learner: Any, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
-        recommend(meshes(texts), 60, schedule=Schedule.parallel(["Fluid", "Solid"]), parameters=given, learner=learner)
+        recommend_split(
+            meshes(texts), 60, coupling=Schedule.parallel(["Fluid", "Solid"]), parameter=given, learner=learner
+        )
     assert "\n" not in str(caught.value)
 
 
@@ -288,7 +288,7 @@ def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
         ]
     with pytest.raises(DataError, match="expected a value of host"):
         recommend_split(tmp_path, 8)
-    found = recommend_split(tmp_path, 8, parameters={"level": 4, "host": None})
+    found = recommend_split(tmp_path, 8, parameter={"level": 4, "host": None})
     assert found.measured_here("Inner").sum() == 3
     # Nor is it compared with windows of another level.
     assert {tuple(each.split.values()): len(each.runs) for each in found.comparisons} == {
@@ -301,22 +301,22 @@ def test_parameters_of_recorded_runs_are_columns(tmp_path: Path) -> None:
 def test_a_parameter_without_a_choice_needs_no_value() -> None:
     one = measurements(CASE, parameters={"Fluid": {"level": np.full(5, 3.0)}})
     schedule = Schedule.parallel(["Fluid", "Solid"])
-    assert recommend(one, 100, schedule=schedule).warnings == ()
-    assert recommend(one, 100, schedule=schedule, parameters={"level": 3}).parameters == {"level": 3}
+    assert recommend_split(one, 100, coupling=schedule).warnings == ()
+    assert recommend_split(one, 100, coupling=schedule, parameter={"level": 3}).parameters == {"level": 3}
     with pytest.raises(DataError, match="level=4, found 3; measure there"):
-        recommend(one, 100, schedule=schedule, parameters={"level": 4})
+        recommend_split(one, 100, coupling=schedule, parameter={"level": 4})
     gaps = measurements(CASE, parameters={"Fluid": {"level": np.array([3.0, 3, math.nan, 4, 4])}})
     with pytest.raises(DataError, match="level"):
-        recommend(gaps, 100, schedule=schedule)
+        recommend_split(gaps, 100, coupling=schedule)
 
 
 def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
-    first = recommend_split(CASE, 100, random_state=4)
-    again = recommend_split({name: rows[::-1] for name, rows in CASE.items()}, 100, random_state=4)
+    first = recommend_split(CASE, 100, seed=4)
+    again = recommend_split({name: rows[::-1] for name, rows in CASE.items()}, 100, seed=4)
     assert first.to_dict()["split"] == again.to_dict()["split"]
     assert first.window_seconds == again.window_seconds
     assert first.interval == again.interval
-    assert recommend_split(CASE, 100, random_state=5).interval != first.interval
+    assert recommend_split(CASE, 100, seed=5).interval != first.interval
 
 
 def test_warnings_say_what_is_not_known() -> None:
@@ -343,7 +343,7 @@ def test_what_was_measured_at_the_ends_of_a_range_is_no_extrapolation() -> None:
     }
     table = measurements(samples, parameters={name: {"size": sizes} for name in samples})
     for size, outside in ((1e5, False), (5e5, True)):
-        found = recommend(table, 96, schedule=Schedule.parallel(list(CASE)), parameters={"size": size})
+        found = recommend_split(table, 96, coupling=Schedule.parallel(list(CASE)), parameter={"size": size})
         assert ("parameter-outside" in {warning.code for warning in found.warnings}) == outside
 
 
@@ -376,39 +376,39 @@ def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        ({"measurements": {}}, DataError, "at least one participant"),
-        ({"measurements": [1, 2]}, DataError, "mapping from participant"),
-        ({"measurements": {"A": []}}, DataError, '"A": expected rows'),
-        ({"measurements": {"A": [[8, 1.0, 2.0]]}}, DataError, "found shape"),
-        ({"measurements": {"A": [["x", 1.0]]}}, DataError, '"A": expected numbers'),
-        ({"measurements": {"A": [[8, 1.0], [8, math.nan]]}}, DataError, "row 2: expected .* found 8 and nan"),
-        ({"measurements": {"A": [[8, -1.0]]}}, DataError, "above 0, found 8 and -1"),
-        ({"measurements": {"A": [[8, 0.0]]}}, DataError, "above 0, found 8 and 0"),
-        ({"measurements": {"A": [[8.5, 1.0]]}}, DataError, "whole number of ranks from 1 .* found 8.5 and 1"),
-        ({"measurements": {"A": [[0, 1.0]]}}, DataError, "whole number of ranks from 1 .* found 0 and 1"),
-        ({"measurements": {"A": [[math.inf, 1.0]]}}, DataError, "whole number of ranks from 1 .* found inf and 1"),
-        ({"total_ranks": 1}, InfeasibleError, "give 2 ranks or more"),
-        ({"total_ranks": 0}, InfeasibleError, "budget as a whole number"),
-        ({"total_ranks": 64.5}, InfeasibleError, "budget as a whole number"),
-        ({"total_ranks": True}, InfeasibleError, "budget as a whole number"),
-        ({"minimum_ranks": 40}, InfeasibleError, "give 80 ranks or more"),
-        ({"minimum_ranks": 0}, InfeasibleError, "minimum: expected greater than or equal to 1, found 0"),
-        ({"minimum_ranks": {"Gas": 3}}, InfeasibleError, "found one of 'Gas'"),
+        ({"data": {}}, DataError, "at least one participant"),
+        ({"data": [1, 2]}, DataError, "mapping from participant"),
+        ({"data": {"A": []}}, DataError, '"A": expected rows'),
+        ({"data": {"A": [[8, 1.0, 2.0]]}}, DataError, "found shape"),
+        ({"data": {"A": [["x", 1.0]]}}, DataError, '"A": expected numbers'),
+        ({"data": {"A": [[8, 1.0], [8, math.nan]]}}, DataError, "row 2: expected .* found 8 and nan"),
+        ({"data": {"A": [[8, -1.0]]}}, DataError, "above 0, found 8 and -1"),
+        ({"data": {"A": [[8, 0.0]]}}, DataError, "above 0, found 8 and 0"),
+        ({"data": {"A": [[8.5, 1.0]]}}, DataError, "whole number of ranks from 1 .* found 8.5 and 1"),
+        ({"data": {"A": [[0, 1.0]]}}, DataError, "whole number of ranks from 1 .* found 0 and 1"),
+        ({"data": {"A": [[math.inf, 1.0]]}}, DataError, "whole number of ranks from 1 .* found inf and 1"),
+        ({"budget": 1}, InfeasibleError, "give 2 ranks or more"),
+        ({"budget": 0}, InfeasibleError, "budget as a whole number"),
+        ({"budget": 64.5}, InfeasibleError, "budget as a whole number"),
+        ({"budget": True}, InfeasibleError, "budget as a whole number"),
+        ({"minimum": 40}, InfeasibleError, "give 80 ranks or more"),
+        ({"minimum": 0}, InfeasibleError, "minimum: expected greater than or equal to 1, found 0"),
+        ({"minimum": {"Gas": 3}}, InfeasibleError, "found one of 'Gas'"),
         ({"coupling": "paralel"}, ScheduleError, "found 'paralel'"),
         ({"coupling": Schedule.parallel(["Fluid", "Gas"])}, DataError, "found none of Gas"),
         ({"coupling": Schedule.parallel(["Fluid"])}, DataError, "some of Solid, not in the coupling"),
         ({"learner": "magic"}, ModelError, "found 'magic'"),
         ({"learner": 3}, ModelError, "name of a learner"),
         ({"learner": PMNFRegressor(n_terms=3, folds=2)}, ModelError, "model of Fluid: .* measure more"),
-        ({"random_state": -1}, InfeasibleError, "seed as a whole number"),
+        ({"seed": -1}, InfeasibleError, "seed as a whole number"),
     ],
 )
 def test_bad_input_is_refused_with_one_clear_error(
     change: dict[str, Any], kind: type[PreciceLBError], words: str
 ) -> None:
-    arguments: dict[str, Any] = {"measurements": CASE, "total_ranks": 64} | change
+    arguments: dict[str, Any] = {"data": CASE, "budget": 64} | change
     with pytest.raises(kind, match=words) as caught:
-        recommend_split(arguments.pop("measurements"), arguments.pop("total_ranks"), **arguments)
+        recommend_split(**arguments)
     assert "\n" not in str(caught.value)
 
 
@@ -438,7 +438,7 @@ def test_mean_regret_on_noisy_planted_pairs_is_a_few_percent() -> None:
         noise = 1 + 0.05 * rng.standard_normal((2, len(RANKS)))
         samples = {name: np.column_stack([RANKS, f(RANKS) * n]) for name, f, n in zip("AB", pair, noise, strict=True)}
         for total, found in regrets.items():
-            split: Recommendation = recommend_split(samples, total, minimum_ranks=2)
+            split: Recommendation = recommend_split(samples, total, minimum=2)
             p = np.arange(2.0, total - 1)
             best = np.maximum(pair[0](p), pair[1](total - p)).min()
             chosen = max(float(f(np.array([float(split.split[name])]))[0]) for name, f in zip("AB", pair, strict=True))
@@ -476,6 +476,6 @@ def test_intervals_of_ranks_are_those_of_the_best_splits_of_drawn_curves_of_four
 
 def test_ranks_that_change_nothing_are_not_between_the_bounds() -> None:
     """Fluid may have 20 ranks and sets the window with them: that Solid would do with fewer says nothing of it."""
-    found = recommend_split(CASE, 64, maximum_ranks={"Fluid": 20})
+    found = recommend_split(CASE, 64, maximum={"Fluid": 20})
     assert found.split == {"Fluid": 20, "Solid": 44}
     assert found.rank_intervals["Solid"] == (44, 44)

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from precice_lb.campaign.worth import next_runs
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.recommend import Recommendation, recommend
+from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.limits import nearest, proportional_split
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.recommendation import comparison_table
@@ -33,8 +33,8 @@ def recommended(total: int, names: tuple[str, ...] = NAMES, noise: float = 0.05,
         name: [(p, (0.02 + WORK[name] / p) * math.exp(noise * rng.standard_normal())) for p in (2, 4, 8)]
         for name in names
     }
-    schedule = options.pop("schedule", Schedule.parallel(list(names)))
-    return recommend(measurements_from_arrays(samples), total, schedule=schedule, **options)
+    schedule = options.pop("coupling", "parallel")
+    return recommend_split(measurements_from_arrays(samples), total, coupling=schedule, **options)
 
 
 def allowed(split: Mapping[str, int], limits: Limits) -> bool:
@@ -54,16 +54,16 @@ def allowed(split: Mapping[str, int], limits: Limits) -> bool:
 
 
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
-    "most": (24, {"maximum_ranks": {"Fluid": 5}}),
-    "least": (24, {"minimum_ranks": {"Heat": 9}}),
-    "both": (24, {"minimum_ranks": {"Heat": 7}, "maximum_ranks": {"Fluid": 6, "Solid": 8}}),
-    "multiples": (26, {"constraints": Constraints(multiple={"Fluid": 4, "Solid": 2})}),
-    "allowed": (24, {"constraints": Constraints(allow={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
-    "allowed alone": (24, {"constraints": Constraints(allow={"Solid": [3]})}),
-    "nodes": (4, {"constraints": Constraints(unit="nodes", cores_per_node=6, whole_nodes=True)}),
+    "most": (24, {"maximum": {"Fluid": 5}}),
+    "least": (24, {"minimum": {"Heat": 9}}),
+    "both": (24, {"minimum": {"Heat": 7}, "maximum": {"Fluid": 6, "Solid": 8}}),
+    "multiples": (26, {"machine": Constraints(multiple={"Fluid": 4, "Solid": 2})}),
+    "allowed": (24, {"machine": Constraints(allow={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
+    "allowed alone": (24, {"machine": Constraints(allow={"Solid": [3]})}),
+    "nodes": (4, {"machine": Constraints(unit="nodes", cores_per_node=6, whole_nodes=True)}),
     "bounded multiples": (
         26,
-        {"maximum_ranks": {"Fluid": 9}, "constraints": Constraints(multiple=2, allow={"Solid": [2, 12]})},
+        {"maximum": {"Fluid": 9}, "multiple": 2, "allow": {"Solid": [2, 12]}},
     ),
 }
 
@@ -95,7 +95,7 @@ def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -
 
 
 def test_an_equal_split_out_of_bounds_is_the_nearest_one_and_says_so() -> None:
-    found = recommended(24, maximum_ranks={"Fluid": 5})
+    found = recommended(24, maximum={"Fluid": 5})
     equal = found.alternatives["equal"]
     assert (equal.split, equal.meant) == ({"Fluid": 5, "Solid": 10, "Heat": 9}, dict.fromkeys(NAMES, 8))
     assert comparison_table(found).rows[1][0] == "equal split within the bounds, not 8 + 8 + 8"
@@ -114,7 +114,7 @@ def test_an_equal_split_takes_the_nearest_of_allowed_counts() -> None:
 def test_a_reference_that_does_not_exist_is_left_out_with_the_reason() -> None:
     schedule = Schedule.serial(list(NAMES))
     shared = Constraints(shared=[SharedCores([["Fluid"], ["Solid"], ["Heat"]])])
-    found = recommended(24, schedule=schedule, constraints=shared)
+    found = recommended(24, coupling=schedule, machine=shared)
     assert "equal" not in found.alternatives
     assert ("not-compared", "equal") in [(warning.code, warning.values.get("split")) for warning in found.warnings]
 
@@ -130,14 +130,14 @@ def test_the_nearest_split_is_the_nearest_of_all(
     wanted: list[int], budget: int, multiple: int, most: int, listed: set[int]
 ) -> None:
     names = NAMES[: len(wanted)]
-    constraints = Constraints(multiple={names[0]: multiple}, allow={names[1]: sorted(listed)})
+    words = {"multiple": {names[0]: multiple}, "maximum": {names[0]: most}, "allow": {names[1]: sorted(listed)}}
     target = dict(zip(names, wanted, strict=True))
 
     def distance(split: Mapping[str, int]) -> float:
         return sum(abs(math.log(split[name] / target[name])) for name in names)
 
     every = (dict(zip(names, each, strict=True)) for each in itertools.product(range(1, budget + 1), repeat=len(names)))
-    bounds = names, budget, 1, {names[0]: most}, constraints
+    bounds = names, budget, Constraints(**words)
     possible = [
         split
         for split in every

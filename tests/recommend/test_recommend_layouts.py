@@ -150,7 +150,7 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
 
 def test_options_say_layouts_and_splits(threaded: Path) -> None:
     options = ("--ranks", "24", "--set", "runs.learner=pmnf", "--present", "Fluid=20,Solid=1x4")
-    options += ("--set", "participants.Solid.pairs=[[1, 4], [1, 8]]")
+    options += ("--set", "participants.Solid.ranks=['1x4', '1x8']")
     done = precice_lb("recommend", threaded, *options, "--verbose")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())

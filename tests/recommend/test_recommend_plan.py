@@ -15,7 +15,7 @@ from test_recommend import CASE, DATA
 
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
-from precice_lb.recommend import Machine, recommend, recommend_split
+from precice_lb.recommend import Machine, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
 from precice_lb.report.recommendation import plan_facts
 from precice_lb.schedule import Schedule
@@ -86,16 +86,9 @@ def test_sharing_cores_costs_what_was_said() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({}, r"one of ranks, cores or nodes \(--ranks, --cores, --nodes\), found none"),
-        ({"total_ranks": 4, "nodes": 2}, "found ranks and nodes"),
-        ({"nodes": 2}, "cores_per_node"),
-        ({"nodes": 0, "cores_per_node": 4}, "nodes: expected greater than or equal to 1"),
-        ({"nodes": 1, "cores_per_node": 48, "whole_nodes": True}, "2"),
-        ({"cores": 64, "multiple": {"Gas": 2}}, "'Gas'"),
-        ({"cores": 64, "allow": {"Fluid": [100]}}, "100"),
-        ({"total_ranks": 64, "within": -0.1}, "within 0 to 100 %"),
-        ({"total_ranks": 64, "prefer": "speed"}, "found 'speed'"),
-        ({"total_ranks": 64, "prefer": 1.5}, "found 1.5"),
+        ({"budget": 64, "within": -0.1}, "within 0 to 100 %"),
+        ({"budget": 64, "prefer": "speed"}, "found 'speed'"),
+        ({"budget": 64, "prefer": 1.5}, "found 1.5"),
     ],
 )
 def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message: str) -> None:
@@ -226,7 +219,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
     varying = np.tile([0.6, 1.4], 30)
     recorded = ({"A": varying, "B": varying[::-1]},)
     table = Measurements(dict.fromkeys("AB", rows), recorded=recorded)
-    found = recommend(table, 40, schedule=Schedule.parallel(["A", "B"]), within=0.05)
+    found = recommend_split(table, 40, coupling=Schedule.parallel(["A", "B"]), within=0.05)
     # Whoever is slow is waited for: 1.4 times what either takes.
     assert found.window_seconds == pytest.approx(1.4 * found.compute_seconds["A"], rel=0.05)
     assert found.plan is not None
@@ -265,18 +258,18 @@ def test_options_that_make_no_sense_are_one_line(
 
 def test_settings_reach_the_machine() -> None:
     from precice_lb.case.case import case_from
-    from precice_lb.case.read import at_present, tables_from
+    from precice_lb.case.read import tables_from
 
-    def machine(*texts: str) -> Constraints:
-        return case_from(at_present(tables_from([f"machine.{text}" for text in texts]), names=["Inner"])).demands()
+    def demands(*texts: str) -> Constraints:
+        return case_from(tables_from(texts)).demands()
 
-    given = machine("nodes=4", "cores_per_node=8", "whole_nodes=true", "multiple.Inner=4", "multiple.Outer=2")
+    machine = ("machine.nodes=4", "machine.cores_per_node=8", "machine.whole_nodes=true")
+    given = demands(*machine, "participants.Inner.multiple=4", 'participants."Outer".multiple=2')
     multiple = {"Inner": 4, "Outer": 2}
     assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, multiple=multiple)
-    listed = machine("allow.Inner=[8, 16]", 'allow."Outer"=[4, 2]', "shared=Inner/Outer")
-    assert listed.allow == {"Inner": (8, 16), "Outer": (4, 2)}
-    assert machine("multiple=2", "gpus_per_rank.Inner:gpu=1").multiple == {"Inner": 2}
+    listed = demands("participants.Inner.ranks=[8, 16]", "machine.shared=Inner/Outer")
+    assert listed.allow == {"Inner": (8, 16)}
     assert listed.shared == (SharedCores([["Inner"], ["Outer"]], 0.0),)
-    assert machine() == Constraints()
+    assert demands() == Constraints()
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):
-        machine("nodes=2").constraints(24)
+        demands("machine.nodes=2").constraints(24)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coupled_runs import coupled_run
 from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
-from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, Samples, measurements_from_runs
-from precice_lb.recommend import recommend
+from precice_lb.dataset import Measurements, Samples, measurements_from_runs
+from precice_lb.recommend import recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
@@ -30,8 +31,8 @@ ALTERNATING = ({"Fluid": np.tile([0.5, 1.5], 24), "Solid": np.ones(48)},)
 
 def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> None:
     schedule = Schedule.parallel(NAMES)
-    constant = recommend(measured(), 32, schedule=schedule)
-    found = recommend(measured(ALTERNATING), 32, schedule=schedule)
+    constant = recommend_split(measured(), 32, coupling=schedule)
+    found = recommend_split(measured(ALTERNATING), 32, coupling=schedule)
     assert constant.window_seconds == pytest.approx(2.0, rel=0.05)
 
     # By hand: half of the windows take max(16/p, 32/q), the others max(48/p, 32/q).
@@ -47,7 +48,7 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
 
 
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
-    found = recommend(measured(ALTERNATING), 32, schedule=Schedule.parallel(NAMES), learner=Reciprocal())
+    found = recommend_split(measured(ALTERNATING), 32, coupling=Schedule.parallel(NAMES), learner=Reciprocal())
     p = np.arange(1, 32)
     truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
     assert found.window_seconds == pytest.approx(float(truth.min()), rel=0.03)
@@ -56,7 +57,10 @@ def test_a_learner_without_curves_searches_by_replay_too() -> None:
 def test_too_little_recorded_changes_nothing() -> None:
     few = tuple({name: series[:3] for name, series in run.items()} for run in ALTERNATING)
     schedule = Schedule.parallel(NAMES)
-    assert recommend(measured(few), 32, schedule=schedule).split == recommend(measured(), 32, schedule=schedule).split
+    assert (
+        recommend_split(measured(few), 32, coupling=schedule).split
+        == recommend_split(measured(), 32, coupling=schedule).split
+    )
     only_one = ({"Fluid": np.ones(50)},)
     expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in NAMES}, only_one)
     assert expected.residuals is None
@@ -74,37 +78,12 @@ def test_who_runs_ahead_does_not_wait_for_noise() -> None:
     assert waits["B"][0] == pytest.approx(0, abs=0.05)
 
 
-def run(own: dict[str, list[float]], windows: dict[str, list[int]] | None = None) -> CoupledRun:
-    parts = {}
-    for name, seconds in own.items():
-        index = np.array((windows or {}).get(name, list(range(1, len(seconds) + 1))), dtype=np.int64)
-        series = np.array(seconds)
-        parts[name] = ParticipantRun(
-            name,
-            2,
-            index,
-            series + 0.5,
-            series,
-            np.full(len(series), 0.5),
-            np.ones(len(series)),
-            np.array([0.5, 0.6]),
-            np.zeros(2),
-            np.zeros(2),
-            np.array([0.1, 0.2]),
-            np.zeros(2),
-            {},
-            np.array([True, False]),
-            np.array([], dtype=np.int64),
-            np.array([]),
-            np.array([]),
-            {},
-        )
-    return CoupledRun("a run", parts, "", "case", {}, 1, 1)
-
-
 def test_measurements_keep_the_recorded_windows() -> None:
-    nan = math.nan
-    table = measurements_from_runs([run({"A": [9.0, 1, 2, nan, 4], "B": [9.0, 5, 6, 7, 8]})])
+    own = {"A": np.array([9.0, 1, 2, math.nan, 4]), "B": np.array([9.0, 5, 6, 7, 8])}
+    run = coupled_run("a run", {"A": 2, "B": 2}, own, np.ones(5), serial=False)
+    for part in run.participants.values():
+        part.rank_overhead[:], part.receiving[1] = [0.1, 0.2], False
+    table = measurements_from_runs([run])
     (recorded,) = table.recorded
     np.testing.assert_array_equal(recorded["A"], [0.5, 1, 2])
     np.testing.assert_allclose(recorded["B"], np.array([5, 6, 8]) / 6)

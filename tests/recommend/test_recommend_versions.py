@@ -83,7 +83,7 @@ def test_all_combinations_of_several_participants_are_compared() -> None:
 
 def test_keys_of_versions_bound_them_alone() -> None:
     data = planted(LAWS)
-    found = recommend_split(data, 20, maximum_ranks={"Fluid:gpu": 1, "Solid": 10}, learner="bayes")
+    found = recommend_split(data, 20, maximum={"Fluid:gpu": 1, "Solid": 10}, learner="bayes")
     ranks = {each.versions["Fluid"]: each.split["Fluid"] for each in found.choices}
     assert ranks["gpu"] == 1 < 10 <= ranks["cpu"]
     found = recommend_split(data, cores=20, gpus_per_rank={"Fluid:gpu": 1}, learner="bayes")
@@ -218,7 +218,7 @@ def test_what_his_open_case_would_have_taken_is_an_extrapolation_that_says_so() 
     assert 8 < more.window_seconds < 12.06
     assert "extrapolated" in {warning.code for warning in more.warnings}
     # Nodes that the solvers share, on his own eight.
-    shared = recommend_split(AORTA, cores=288, maximum_ranks={"Fluid:gpu": 64}, parameter={"fluid_cells": 38.0})
+    shared = recommend_split(AORTA, cores=288, maximum={"Fluid:gpu": 64}, parameter={"fluid_cells": 38.0})
     assert shared.versions == {"Fluid": "gpu"}
     assert shared.window_seconds < 12.06
     assert 16 < shared.split["Fluid"] < 72 < shared.split["Solid"]

@@ -81,14 +81,11 @@ def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
         recommend_split(DATA, machine=constraints)
 
 
-def test_the_names_of_before_still_do() -> None:
-    table = frame(level=7.0)
-    now = recommend_split(table, 96, seed=3, parameter={"level": 7})
-    before = recommend_split(measurements=table, total_ranks=96, random_state=3, parameters={"level": 7})
-    assert now.split == before.split
-    assert now.interval == before.interval
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'multiples'.*multiple"):
+def test_names_of_before_are_told_those_of_now() -> None:
+    with pytest.raises(InfeasibleError, match=r"multiples: unknown key; did you mean 'multiple'\?"):
         recommend_split(DATA, 96, multiples=4)
+    with pytest.raises(InfeasibleError, match=r"maximum_ranks: this key was retired; say maximum$"):
+        recommend_split(DATA, 96, **{"maximum_ranks": {"Fluid": 4}})
 
 
 def test_a_case_says_what_a_study_does() -> None:
@@ -100,8 +97,8 @@ def test_a_case_says_what_a_study_does() -> None:
         }
     )
     found = recommend_split(DATA, case=case)
-    words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}, "maximum_ranks": {"Fluid": 40}, "within": 0.05}
-    same = recommend_split(DATA, **words, learner="pmnf", learner_parameters={"n_terms": 1})
+    words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}, "maximum": {"Fluid": 40}, "within": 0.05}
+    same = recommend_split(DATA, **words, learner={"name": "pmnf", "n_terms": 1})
     assert found.measurements.degrees_of_freedom == {"Solid": 10.0}
     values, expected = found.to_dict(), same.to_dict()
     for one in (values, expected):

@@ -11,7 +11,7 @@ from report_helpers import falling, write_csv
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.recommend import load_sources, recommend
+from precice_lb.recommend import load_sources, recommend_split
 from precice_lb.report.page import Evidence
 from precice_lb.schedule import Schedule
 
@@ -23,7 +23,7 @@ def table_evidence(directory: Path, names: Sequence[str], total: int = 24, **opt
     samples = {name: falling(2.0 / (1 + index)) for index, name in enumerate(names)}
     path = write_csv(directory / "times.csv", samples)
     schedule = Schedule.parallel(list(names))
-    recommendation = recommend(load_sources([path]), total, schedule=schedule, within=0.05, **options)
+    recommendation = recommend_split(load_sources([path]), total, coupling=schedule, within=0.05, **options)
     return Evidence(recommendation, sources=(path,), command="precice-lb report times.csv")
 
 
@@ -33,7 +33,7 @@ def store_evidence(directory: Path, total: int, **options: Any) -> Evidence:
     measurements = measurements_from_runs(runs)
     configuration = parse_configuration(runs[0].configuration)
     schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
-    recommendation = recommend(measurements, total, schedule=schedule, within=0.05, **options)
+    recommendation = recommend_split(measurements, total, coupling=schedule, within=0.05, **options)
     return Evidence(recommendation, runs, (directory,), command=f"precice-lb report {directory}")
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from report_helpers import HOSTILE, falling, write_csv
 from rich.cells import cell_len
 
-from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.recommend import Recommendation, load_sources, recommend_split
 from precice_lb.report.blocks import listed, seconds_unit, short_names
 from precice_lb.report.charts import CHARTS, figure_svg
 from precice_lb.report.recommendation import screen_blocks
@@ -28,7 +28,7 @@ from precice_lb.text import json_text, visible
 def recommendation_for(directory: Path, names: list[str], total: int = 24) -> Recommendation:
     samples = {name: falling(2.0 / (1 + index)) for index, name in enumerate(names)}
     measurements = load_sources([write_csv(directory / "times.csv", samples)])
-    return recommend(measurements, total, schedule=Schedule.parallel(names))
+    return recommend_split(measurements, total, coupling=Schedule.parallel(names))
 
 
 @pytest.fixture(scope="module")

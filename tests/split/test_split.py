@@ -16,7 +16,7 @@ from split_cases import SCHEDULES, Array, every_window
 from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
 from precice_lb.recommend.limits import proportional_split
 from precice_lb.schedule import Schedule
-from precice_lb.split import near_optimal_splits, optimize_split, solve, tradeoff_curve
+from precice_lb.split import Constraints, near_optimal_splits, optimize_split, solve, tradeoff_curve
 
 RANKS = np.arange(1, 101)
 
@@ -40,7 +40,7 @@ def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, Array], int, int]:
 @given(instances())
 def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, Array], int, int]) -> None:
     schedule, times, budget, minimum = instance
-    result = optimize_split(times, budget, coupling=schedule, minimum_ranks=minimum)
+    result = optimize_split(times, budget, coupling=schedule, constraints=Constraints(minimum=minimum))
     every = every_window(schedule, times, budget, minimum)
     assert list(result.split) == list(schedule.participants)
     assert every[tuple(result.split.values())] == result.window_seconds == pytest.approx(min(every.values()), rel=1e-9)
@@ -82,9 +82,9 @@ def test_many_ranks_have_the_analytic_optimum() -> None:
 def test_bounds_and_array_lengths_are_kept() -> None:
     times = {"A": 8.0 / np.arange(1, 5), "B": lambda ranks: 8.0 / ranks}
     assert optimize_split(times, 20).split == {"A": 4, "B": 16}
-    bounded = optimize_split(times, 20, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
+    bounded = optimize_split(times, 20, constraints=Constraints(minimum={"B": 3}, maximum={"A": 2, "B": 9}))
     assert bounded.split == {"A": 2, "B": 9}
-    assert optimize_split(times, np.int64(9), minimum_ranks=np.int64(4)).split["A"] == 4
+    assert optimize_split(times, np.int64(9), constraints=Constraints(minimum=np.int64(4))).split["A"] == 4
     assert optimize_split({"A": times["A"]}, 3).split == {"A": 3}
 
 
@@ -95,25 +95,25 @@ ONES = {"A": np.ones(9), "B": np.ones(9)}
     ("times", "budget", "words", "message"),
     [
         (ONES, 1, {}, "at least 2 ranks for 2 participants"),
-        (ONES, 6, {"minimum_ranks": {"A": 6}}, "at least 7 ranks"),
+        (ONES, 6, {"minimum": {"A": 6}}, "at least 7 ranks"),
         (
             ONES,
             9,
-            {"minimum_ranks": 3, "maximum_ranks": {"B": 2}},
+            {"minimum": 3, "maximum": {"B": 2}},
             r'of ranks of "B" .*: 3 at least \(minimum\); 2 at most \(maximum\); change one of them$',
         ),
-        (ONES, 9, {"minimum_ranks": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
-        (ONES, 9, {"maximum_ranks": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
+        (ONES, 9, {"minimum": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
+        (ONES, 9, {"maximum": {"C": 2}}, "imum of A, B, found one of 'C', not in the coupling"),
         (ONES, 9.5, {}, "budget as a whole number"),
         (ONES, float("nan"), {}, "budget as a whole number"),
         (ONES, True, {}, "budget as a whole number"),
-        (ONES, 9, {"minimum_ranks": 0}, "minimum: expected greater than or equal to 1, found 0"),
+        (ONES, 9, {"minimum": 0}, "minimum: expected greater than or equal to 1, found 0"),
         ({"A": np.ones(3), "B": np.ones(0)}, 4, {}, r": 0 at most \(times known\); change"),
     ],
 )
 def test_infeasible_problems_are_refused(times: Any, budget: Any, words: dict[str, Any], message: str) -> None:
     with pytest.raises(InfeasibleError, match=message):
-        optimize_split(times, budget, **words)
+        optimize_split(times, budget, constraints=Constraints(**words))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])

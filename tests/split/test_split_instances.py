@@ -61,8 +61,6 @@ class Instance:
     schedule: Schedule
     times: dict[str, Any]
     budget: int
-    minimum: dict[str, int]
-    maximum: dict[str, int]
     constraints: Constraints
 
 
@@ -84,9 +82,10 @@ def random_instance(seed: int) -> Instance:
         given["layouts"] = {name: Layouts(None, int(random.choice([1, 2]))) for name in names}
     if unit == "nodes" and (with_gpus or "layouts" in given):
         given["whole_nodes"] = True
+    bounds: dict[str, dict[str, int]] = {}
     for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6))):
         if random.random() < 0.25:
-            given[key] = {str(random.choice(names)): int(random.choice(values))}
+            bounds[key] = {str(random.choice(names)): int(random.choice(values))}
     if random.random() < 0.25:
         count = int(random.integers(1, 5))
         given["allow"] = {str(random.choice(names)): [int(p) for p in random.integers(1, most + 1, count)]}
@@ -104,9 +103,10 @@ def random_instance(seed: int) -> Instance:
             times[name] = times[name][""]
     per_node = given.get("cores_per_node", 1) if unit == "nodes" else 1
     budget = int(random.integers(len(names), len(names) * most // 2 + 2)) // per_node + 1
-    minimum = {name: int(random.integers(1, 3)) for name in names}
-    maximum = {str(random.choice(names)): int(random.integers(2, most))} if random.random() < 0.3 else {}
-    return Instance(schedule, times, budget, minimum, maximum, Constraints(**given))
+    bounds["minimum"] = {name: int(random.integers(1, 3)) for name in names} | bounds.get("minimum", {})
+    if random.random() < 0.3:
+        bounds["maximum"] = {str(random.choice(names)): int(random.integers(2, most))} | bounds.get("maximum", {})
+    return Instance(schedule, times, budget, Constraints(**given, **bounds))
 
 
 def random_times(random: np.random.Generator, most: int) -> np.ndarray:
@@ -132,9 +132,7 @@ def counts_of(instance: Instance, name: str) -> list[tuple[str, int, float]]:
             continue
         for ranks in range(1, len(seconds) + 1):
             needs = [
-                ranks >= instance.minimum[name],
-                ranks <= instance.maximum.get(name, 10**9),
-                ranks >= (given.minimum.get(name, 1) if isinstance(given.minimum, dict) else 1),
+                ranks >= given.minimum[name],
                 ranks <= given.maximum.get(name, 10**9),
                 ranks % (given.multiple.get(name, 1) if isinstance(given.multiple, dict) else 1) == 0,
                 ranks in given.allow.get(name, [ranks]),
@@ -201,8 +199,6 @@ def check(instance: Instance, *, exact: bool) -> str:
     """Compare the answer with the enumeration, to its gap where it cannot be exact; what kind of answer it was."""
     arguments = {
         "coupling": instance.schedule,
-        "minimum_ranks": instance.minimum,
-        "maximum_ranks": instance.maximum,
         "constraints": instance.constraints,
     }
     message = ""

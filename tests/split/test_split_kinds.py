@@ -85,7 +85,7 @@ def test_a_node_without_nodes_and_more_ranks_than_a_node_holds_are_refused() -> 
     with pytest.raises(InfeasibleError, match='rank of "Fluid" to fit on one node'):
         optimize_split(times, 5, constraints=Constraints(**words, gpus_per_rank={"Fluid": 1}))
     with pytest.raises(InfeasibleError, match="4 nodes of kind 'cpu', found 3"):
-        optimize_split(times, 5, minimum_ranks={"Fluid": 8, "Solid": 8}, constraints=Constraints(**words))
+        optimize_split(times, 5, constraints=Constraints(minimum=8, **words))
 
 
 def test_threads_of_a_rank_lie_on_one_node_of_its_kind() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import defaultdict
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_cime_example_with_the_default_learner() -> None:
     # Below its first point, 32 tasks, OCN goes on scaling, where CIME's straight line rises to 504 s.
     assert (free.split["ATM"], free.split["OCN"]) == (1000, 24)
     least = {name: int(tasks[0]) for name, (tasks, _) in tables.items()}
-    within = optimize_split(smooth, 1024, coupling=schedule, minimum_ranks=least, constraints=CIME_LAYOUT)
+    within = optimize_split(smooth, 1024, coupling=schedule, constraints=replace(CIME_LAYOUT, minimum=least))
     assert (within.split["ATM"], within.split["OCN"]) == (992, 32)
     by_lines = float(schedule.window_seconds({n: lines[n][p - 1] for n, p in within.split.items()}))
     assert by_lines == pytest.approx(23.943355, rel=0.01)
@@ -136,7 +137,9 @@ def test_totounferoush_pulse_at_11520_ranks() -> None:
         return 4.8e3 * p**-1.25 * np.log(p) ** 2 + 1.3e5 * p**-1.5 * np.log(p) ** -1
 
     budget, schedule = 11_520, Schedule.parallel(["inner", "outer"])
-    result = optimize_split({"inner": inner, "outer": outer}, budget, coupling=schedule, minimum_ranks=16)
+    result = optimize_split(
+        {"inner": inner, "outer": outer}, budget, coupling=schedule, constraints=Constraints(minimum=16)
+    )
     assert result.split["inner"] == pytest.approx(4019, rel=0.01)
     assert result.split["outer"] == pytest.approx(7501, rel=0.01)
     assert sum(result.split.values()) == budget
