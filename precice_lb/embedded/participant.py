@@ -32,16 +32,6 @@ class State(enum.Enum):
     INITIALIZED = "after initialize()"
     FINALIZED = "after finalize()"
     FAILED = "after an error"
-    FORKED = "in a forked process, whose parent is coupled"
-
-
-def as_text(value: str | bytes) -> str:
-    """Return a name as text: pyprecice takes both kinds of strings."""
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"expected a name as str or bytes, found {type(value).__name__}")
 
 
 def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None = None) -> NDArray[Any]:
@@ -83,9 +73,9 @@ class Access:
         solver_process_size: int,
         communicator: Any = None,
     ) -> None:
-        name = as_text(solver_name)
+        name = os.fsdecode(solver_name)
         try:
-            self._configuration = read_configuration(as_text(configuration_file_name))
+            self._configuration = read_configuration(os.fsdecode(configuration_file_name))
             check_supported(self._configuration, name, solver_process_size)
         except ConfigurationError as error:
             raise refused(error) from None
@@ -101,8 +91,7 @@ class Access:
         self._channels: dict[str, Connection] = {}
         self._links = Links(self._intra, self._channels, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
-        self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
-        _LIVE.add(self)
+        self._close = weakref.finalize(self, _close, os.getpid(), self._channels, self._intra, profiler)
         if self._intra.is_primary:
             say(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
@@ -234,7 +223,7 @@ class Access:
 
     def start_profiling_section(self, event_name: str) -> None:
         """Begin a profiling section."""
-        name = as_text(event_name)
+        name = os.fsdecode(event_name)
         if "/" in name:
             raise CouplingError(f'expected a profiling section without "/", found "{name}"')
         self._sections.append(name)
@@ -276,7 +265,7 @@ class Access:
             )
 
     def _mesh(self, mesh_name: str) -> LocalMesh:
-        name = as_text(mesh_name)
+        name = os.fsdecode(mesh_name)
         if (mesh := self._parts.meshes.get(name)) is None:
             known = ", ".join(f'"{mesh}"' for mesh in self._parts.meshes)
             raise CouplingError(f'expected a mesh that participant "{self._name}" uses ({known}), found "{name}"')
@@ -295,7 +284,7 @@ class Access:
 
     def _field(self, mesh_name: str, data_name: str) -> Field:
         mesh = self._mesh(mesh_name)
-        name = as_text(data_name)
+        name = os.fsdecode(data_name)
         if (field := mesh.fields.get(name)) is None:
             known = ", ".join(f'"{data}"' for data in mesh.fields)
             raise CouplingError(f'expected data of mesh "{mesh.name}" ({known or "it has none"}), found "{name}"')
@@ -529,23 +518,10 @@ class Participant(Access):
             channel.abort()
 
 
-_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
-
-
-def _leave_all_to_parent() -> None:
-    """Take couplings from a forked process: whatever it did to a connection or a file would be done to both."""
-    for participant in _LIVE:
-        participant._state = State.FORKED
-        participant._close.detach()
-        participant._profiler.leave()
-        for channel in (*participant._channels.values(), *participant._intra.channels.values()):
-            channel.leave()
-
-
-os.register_at_fork(after_in_child=_leave_all_to_parent)
-
-
-def _close(channels: dict[str, Connection], intra: IntraComm, profiler: Profiler) -> None:
+def _close(process: int, channels: dict[str, Connection], intra: IntraComm, profiler: Profiler) -> None:
+    # A forked process leaves the coupling to its parent: what it did to a connection or a file would be done to both.
+    if os.getpid() != process:
+        return
     profiler.leave_solver()
     profiler.begin("finalize")
     for channel in (*channels.values(), *intra.channels.values()):

@@ -276,19 +276,14 @@ def test_every_call_of_pyprecice_is_there() -> None:
 
 FORKING = """
 import os, sys
-from precice_lb.embedded import CouplingError, Participant
-from precice_lb.embedded.communication import Connection
+from precice_lb.embedded import Participant
 
 a = Participant("A", sys.argv[1], 0, 1)
 a.set_mesh_vertices("A-Mesh", [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 for when in ("before", "after"):
     if (child := os.fork()) == 0:
-        try:
-            a.advance(0.1)
-        except CouplingError as error:
-            assert "forked" in str(error), error
-            a.finalize()
-            sys.exit(7)
+        a.finalize()
+        sys.exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     if when == "before":
         a.initialize()

@@ -110,21 +110,6 @@ def test_a_byte_now_and_then_holds_nobody_past_the_time_out(acceptor: M2N) -> No
             waiting.result(30)
 
 
-def test_more_strangers_than_files_may_be_open_cost_none_of_them(acceptor: M2N, tmp_path: Path) -> None:
-    with ThreadPoolExecutor() as pool:
-        a = pool.submit(connect, "A", [acceptor], "same", 60.0)
-        told = published(acceptor, a)
-        with contextlib.ExitStack() as stack:
-            silent = [
-                stack.enter_context(socket.create_connection((told["address"], told["port"]))) for _ in range(100)
-            ]
-            # The first are turned away long before their time is up.
-            assert silent[0].recv(1) == b""
-            b = pool.submit(connect, "B", [acceptor], "same", 60.0)
-            for channel in (a.result(100)["B"], b.result(100)["A"]):
-                channel.abort()
-
-
 def test_only_its_user_may_read_the_token(acceptor: M2N, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(connect, "A", [acceptor], "same", 60.0)
