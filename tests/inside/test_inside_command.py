@@ -73,7 +73,7 @@ def test_a_partition_of_equal_cost_is_written(tmp_path: Path, capsys: pytest.Cap
     true = 1e-6 + 4e-6 * (place // 192 < 8) + 2.5e-6 * (place % 12 == 6)
     sums = np.bincount(rank_of, true, 12)
     assert 1 - sums.min() / sums.max() <= 0.03
-    assert {"cellDecomposition", "weightField", "vertex-weights.txt"} <= {path.name for path in output.iterdir()}
+    assert {"cellDecomposition", "vertex-weights.txt"} <= {path.name for path in output.iterdir()}
 
 
 def test_people_are_told_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
