@@ -28,6 +28,7 @@ _RETIRED = {
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
+    "chain.minutes": "say chain.windows, the time windows of a segment",
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
 STUDY_KEYS: tuple[str, ...] = (

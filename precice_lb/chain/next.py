@@ -19,15 +19,14 @@ from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist
 from precice_lb.campaign.state import RunRecord
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.chain.segments import note_of
-from precice_lb.chain.steps import Chain, Decide, forgotten_state, open_chain
+from precice_lb.chain.steps import Chain, forgotten_state, open_chain
 from precice_lb.exceptions import CalibrationError
 from precice_lb.text import plural
 
 
-def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
+def run_chain(study: Study, directory: Path, *, report: Report | None = None) -> Path:
     """Run, or go on with, a study's chain of jobs to its end.
 
     Parameters
@@ -38,8 +37,6 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         Where the chain lives: ``campaign.json``, ``campaign.log``, ``chain.json`` and a directory per run in ``runs/``.
     report
         Called with each event; plain lines on standard error by default.
-    decider
-        Says the split of each segment but the first.
 
     Returns
     -------
@@ -57,7 +54,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     KeyboardInterrupt
         As of `precice_lb.campaign.run_campaign`.
     """
-    with open_chain(study, directory, decider, report) as chain:
+    with open_chain(study, directory, report) as chain:
         waiting = "waiting for job {} of the interrupted chain: {}"
         cut_short = chain.runs.clear_up(
             lambda run: chain.emit(Event("resumed", waiting.format(run.job, chain.text(run.split)), run))
@@ -94,7 +91,6 @@ def next_segment(
     submit: bool = False,
     lost: bool = False,
     report: Report | None = None,
-    decider: Decide = decide,
 ) -> Path | None:
     """Conclude the segment that has ended, decide, and write the job of the next one.
 
@@ -110,8 +106,6 @@ def next_segment(
         Whether the job of the segment that has begun is gone, which a template's batch system does not tell.
     report
         Called with each event; plain lines on standard error by default.
-    decider
-        Says the split of each segment but the first.
 
     Returns
     -------
@@ -123,7 +117,7 @@ def next_segment(
     StudyError, CalibrationError, TooFewRunsError, KeyboardInterrupt
         As of `precice_lb.chain.next.run_chain`; also while the segment's job still waits or runs.
     """
-    with open_chain(study, directory, decider, report) as chain:
+    with open_chain(study, directory, report) as chain:
         scheduler = chain.runs.launcher.scheduler
         if scheduler is None:
             raise CalibrationError(

@@ -20,7 +20,7 @@ from precice_lb.embedded.communication import Connection, IntraComm, connect, ti
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.schemes import Action
-from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, ShapeError, refused
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, RefusedConfigurationError, ShapeError
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.text import say
 
@@ -54,7 +54,7 @@ def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) ->
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -62,8 +62,33 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Access:
-    """Base of `Participant`: its start, and the calls that only ask or note."""
+class Participant:
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself, or asks for what libprecice does and this
+        backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
 
     def __init__(
         self,
@@ -78,7 +103,7 @@ class Access:
             self._configuration = read_configuration(os.fsdecode(configuration_file_name))
             check_supported(self._configuration, name, solver_process_size)
         except ConfigurationError as error:
-            raise refused(error) from None
+            raise RefusedConfigurationError(str(error)) from None
         self._timeout = timeout_seconds()
         self._intra = IntraComm(name, solver_process_index, solver_process_size, communicator)
         self._profiler = profiler = Profiler(self._configuration, name, solver_process_index, solver_process_size)
@@ -308,36 +333,6 @@ class Access:
                 f"vertices[{wrong[0]}], expected ids in [0, {mesh.size}) from set_mesh_vertex or set_mesh_vertices"
             )
         return field, ids
-
-
-class Participant(Access):
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
 
     # Status.
 

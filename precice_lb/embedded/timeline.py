@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import BackendError, ConfigurationError, UnsupportedConfigurationError
+from precice_lb.exceptions import BackendError, UnsupportedConfigurationError
 
 Array = NDArray[np.float64]
 
@@ -186,15 +186,5 @@ class ShapeError(CouplingError, AssertionError):
     """An array of another shape than the call takes; pyprecice asserts it."""
 
 
-class RefusedConfigurationError(ConfigurationError, RuntimeError):
-    """A configuration that preCICE would refuse as well."""
-
-
-class UnknownToBackendError(UnsupportedConfigurationError, RefusedConfigurationError):
-    """A configuration that libprecice takes and this backend does not."""
-
-
-def refused(error: ConfigurationError) -> RefusedConfigurationError:
-    """Return the same error as one that solvers may catch as a ``RuntimeError``."""
-    kind = UnknownToBackendError if isinstance(error, UnsupportedConfigurationError) else RefusedConfigurationError
-    return kind(str(error))
+class RefusedConfigurationError(UnsupportedConfigurationError, RuntimeError):
+    """A configuration that preCICE or this backend refuses: pyprecice's error of one is a ``RuntimeError``, too."""

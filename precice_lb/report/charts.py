@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -129,24 +129,15 @@ class Panel:
 
 
 def one_panel(draw: Callable[..., None], height: float, *of: Any) -> Figure:
-    """Make a figure of one panel, narrow enough for a telephone, of what the function gets beside it."""
-    return stacked([draw], [height], *of)
-
-
-def stacked(draw: Sequence[Callable[..., None]], heights: Sequence[float], *of: Any) -> Figure:
-    """Make a figure of panels one below the other, as wide as one, with a common axis and a legend below them all."""
+    """Make a figure of one panel with a legend below it, narrow enough for a telephone, of what the function gets."""
     from matplotlib.figure import Figure
 
     with _drawing():
-        figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
-        grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
-        panels = [Panel(axes) for axes in grid]
-        for panel, draw_panel in zip(panels, draw, strict=True):
-            draw_panel(panel, *of)
-        for panel in panels[:-1]:
-            panel.axes.set_xlabel("")
-        entries = {text: handle for panel in panels for text, handle in panel.entries.items()}
-        figure.set_figheight(sum(heights) + 0.19 * len(entries))
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        panel = Panel(figure.subplots())
+        draw(panel, *of)
+        entries = panel.entries
+        figure.set_figheight(height + 0.19 * len(entries))
         legend = figure.legend(list(entries.values()), [*map(str, range(len(entries)))], loc="outside lower left")
         # Labels are set afterwards: one that begins with "_" would be left out.
         for label, text in zip(legend.get_texts(), entries, strict=True):
@@ -282,7 +273,7 @@ def landscape_of(recommendation: Recommendation) -> tuple[Array, Array]:
 
 
 def landscape_chart(recommendation: Recommendation) -> Chart:
-    """Draw the window time over the split of two participants."""
+    """Draw the window time over the split of the two participants that there are."""
     return Chart(
         "landscape",
         "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
@@ -323,11 +314,3 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
     panel.label(f"Window time over the split of {total} {word}", xlabel, f"time per window ({unit.symbol})")
     plain_log_ticks(axes, x=False)
     whole_ticks(axes.xaxis)
-
-
-CHARTS: dict[str, Callable[[Recommendation], Chart]] = {
-    "scaling": scaling_chart,
-    "comparison": comparison_chart,
-    "landscape": landscape_chart,
-}
-"""By name; the landscape needs two participants."""

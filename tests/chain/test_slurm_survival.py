@@ -182,21 +182,3 @@ def test_a_chain_of_jobs_survives(tmp_path: Path, launcher: str, trouble: str) -
     assert [run.outcome for run in runs][number - 1 :][: len(hit)] == hit, case.log()
     case.check(4 + len(hit))
     assert [run.outcome for run in runs].count("finished") == 4
-
-
-@FULL
-@pytest.mark.parametrize("trouble", ["controller away", "cancelled"])
-def test_a_chain_in_one_allocation_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
-    case = Case(tmp_path, launcher, "campaign", chain=CHAIN)
-    chain = case.start("chain")
-    try:
-        inflict(trouble, case, case.job(), 60)
-        case.go()
-        said, _ = chain.communicate(timeout=600)
-    finally:
-        chain.kill()
-    assert chain.returncode == 0, said
-    lost = [run.outcome for run in runs_of(case.directory)].count("lost")
-    assert lost <= 1, said
-    assert lost or trouble == "controller away"
-    case.check(1 + lost)
