@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GREY = "#5A5A5A"
-HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
+HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": "#5A5A5A", "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
@@ -81,11 +80,6 @@ def colour_of(index: int) -> str:
     return _COLOURS[index % len(_COLOURS)]
 
 
-def marker_of(index: int) -> str:
-    """Its marker: pairs of both repeat after 42."""
-    return _MARKERS[index % len(_MARKERS)]
-
-
 class Panel:
     """An axes with the entries of its legend, which it gets from whoever draws."""
 
@@ -108,10 +102,6 @@ class Panel:
         from matplotlib.patches import Patch
 
         self.name(Patch(**shape), text)
-
-    def shade(self, text: str, colour: str) -> None:
-        """Say in the legend what is shaded."""
-        self.area(text, color=colour, alpha=0.25, linewidth=0)
 
     def line(self, x: ArrayLike, y: ArrayLike, text: str, **style: Any) -> None:
         """Draw a line and name it."""
@@ -195,7 +185,9 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
         shown = [*counts.tolist(), *(float(split[who]) for split in marks.values())]
         ranks = np.union1d(np.geomspace(min(shown), max(shown), _GRID_POINTS), shown)
         curve = recommendation.predicted(who, ranks) * unit.per_second
-        look: dict[str, Any] = {"color": colour_of(index), "marker": marker_of(index), "markersize": 5}
+        # Pairs of colour and marker repeat after 42.
+        marker = _MARKERS[index % len(_MARKERS)]
+        look: dict[str, Any] = {"color": colour_of(index), "marker": marker, "markersize": 5}
         model = recommendation.models[who]
         if hasattr(model, "predict_interval"):
             edges = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
@@ -296,7 +288,8 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
         edge = (1.0 - recommendation.level) / 2.0
         low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0) * unit.per_second
         axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
-        panel.shade(f"{percent(recommendation.level, 0)} interval of the window time", "black")
+        interval = f"{percent(recommendation.level, 0)} interval of the window time"
+        panel.area(interval, color="black", alpha=0.25, linewidth=0)
     marks = {"recommended": (recommendation.split[first], recommendation.window_seconds, "*")}
     for kind, other in recommendation.alternatives.items():
         # A split of more ranks, where not all were worth giving out, has no place on this axis.

@@ -40,7 +40,6 @@ from precice_lb.report.blocks import (
 from precice_lb.report.charts import comparison_chart, landscape_chart, scaling_chart
 from precice_lb.report.render import attempted
 from precice_lb.report.runs import NO_RUNS, quality_section, split_of, window_section
-from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.rooms import hooks
 from precice_lb.text import first_of, visible
 
@@ -77,18 +76,9 @@ class Evidence:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """How to write each participant's name in tables: in one line, long ones without their middle."""
-        return short_names(self._participants, 40)
-
-    @cached_property
-    def labels(self) -> dict[str, str]:
-        """How to write it in figures, where there is less room."""
-        return short_names(self._participants, 16)
-
-    @property
-    def _participants(self) -> dict[str, None]:
-        """Names, those of the split first."""
-        return dict.fromkeys([*self.recommendation.split, *(who for run in self.runs for who in run.participants)])
+        """How to write each name, those of the split first: in one line, long ones without their middle."""
+        names = [*self.recommendation.split, *(who for run in self.runs for who in run.participants)]
+        return short_names(dict.fromkeys(names), 40)
 
     @cached_property
     def repeats(self) -> list[CoupledRun]:
@@ -116,11 +106,6 @@ class Evidence:
         if not self.repeats:
             raise Missing(NO_RUNS)
         return self.repeats[(len(self.repeats) - 1) // 2]
-
-    @cached_property
-    def shown_summary(self) -> RunSummary:
-        """What that run spent its time on."""
-        return summarise([self.shown_run])[0]
 
     @cached_property
     def prospects(self) -> Prospects:
@@ -151,15 +136,12 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield DefinitionList(tuple(view.plan_facts(recommendation)))
 
 
-def _scripts(evidence: Evidence) -> list[Path]:
-    """Find the launch scripts of a campaign."""
-    return [*evidence.launch.glob("run.sh"), *evidence.launch.glob("job.sbatch")] if evidence.launch else []
-
-
 def _launch_lines(evidence: Evidence) -> Iterator[str]:
     """Say how to start the recommended split: by a campaign's scripts, else rank by rank, as recorded runs began."""
-    if scripts := _scripts(evidence):
-        yield from (f"{'sbatch' if path.suffix == '.sbatch' else 'sh'} {shlex.quote(str(path))}" for path in scripts)
+    commands = {"run.sh": "sh", "job.sbatch": "sbatch"}
+    scripts = [path for name in commands if evidence.launch and (path := evidence.launch / name).exists()]
+    if scripts:
+        yield from (f"{commands[path.name]} {shlex.quote(str(path))}" for path in scripts)
         return
     layouts = evidence.recommendation.layouts
     started = evidence.shown_run.participants if evidence.repeats else {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from precice_lb.check import check_runs
 from precice_lb.report.blocks import Block, Missing, Paragraph, Table, or_dash, percent, seconds_unit, short_names
+from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import run_blocks
 from precice_lb.text import plural, visible
 
@@ -33,7 +34,8 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
 
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Say what a typical window consists of, and where ranks of a participant differ."""
-    run, summary, split = evidence.shown_run, evidence.shown_summary, evidence.recommendation.split
+    run, split = evidence.shown_run, evidence.recommendation.split
+    (summary,) = summarise([run])
     text = (
         f"Measured in run {visible(run.name)} on {split_of(run, split)}, the recorded split nearest to the recommended"
     )
