@@ -237,13 +237,6 @@ def test_leaving_early_is_an_error_for_the_partner(how: str, tmp_path: Path) -> 
     couple(configure(tmp_path), solver, partner)
 
 
-def test_it_says_once_what_it_is_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Participant("A", str(configure(tmp_path)), 0, 1)
-    output = capsys.readouterr().out
-    assert output.count("\n") == 1
-    assert "not for production" in output
-
-
 def test_a_bad_timeout_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("soon", "-1", "nan"):
         monkeypatch.setenv("PRECICE_LB_TIMEOUT", text)
