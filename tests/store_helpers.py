@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, RecordedMeshes, recorded_meshes
+from precice_lb.rooms import hooks
+from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
@@ -94,13 +94,19 @@ def write_store(
         "counts": list(counts or {}),
     }
     planted = {
-        GUESSES: [(window, names["guesses"].index(name), round(s * 1e9), error) for window, name, s, error in guesses],
-        SECTIONS: [(names["sections"].index(name), *section) for name, *section in sections],
-        COUNTS: [(1, position, count) for position, count in enumerate((counts or {}).values())],
-        MPI: [(window, round(seconds * 1e9)) for window, seconds in mpi],
-        CPU: [(window, round(seconds * 1e9)) for window, seconds in cpu],
+        "guesses": [
+            (window, names["guesses"].index(name), round(s * 1e9), error) for window, name, s, error in guesses
+        ],
+        "sections": [(names["sections"].index(name), *section) for name, *section in sections],
+        "counts": [(1, position, count) for position, count in enumerate((counts or {}).values())],
+        "mpi": [(window, round(seconds * 1e9)) for window, seconds in mpi],
+        "cpu": [(window, round(seconds * 1e9)) for window, seconds in cpu],
     }
-    writer.append(rows(advances), names, **{table.name: np.array(v, table.dtype) for table, v in planted.items()})
+    # Without a room there is no table of it.
+    hooks("columns")
+    names = {name: values for name, values in names.items() if name in TABLES}
+    tables = {name: np.array(values, TABLES[name].dtype) for name, values in planted.items() if name in TABLES}
+    writer.append(rows(advances), names, **tables)
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path
 
