@@ -36,6 +36,7 @@ REFUSED_KEYS = {
     "machine.allow": "say participants.NAME.ranks = […]",
     "machine.fixed": "say participants.NAME.ranks",
     "participants.grid": "say participants.NAME.ranks = […]",
+    "chain.minutes": "say chain.windows, the time windows of a segment",
     "runs.level": "recommend_split(…, level=0.9) of Python has intervals of another level",
 }
 # Arguments of Python, with those of now.

@@ -185,18 +185,6 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         _end_steps(conf)
 
 
-@contextmanager
-def controller_away() -> Iterator[None]:
-    """Stop the controller of a running Slurm meanwhile; it comes back with what it knew."""
-    conf = Path(os.environ["SLURM_CONF"])
-    _stop_controller(conf.parent)
-    try:
-        yield
-    finally:
-        subprocess.run(["slurmctld"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
-        wait_until(lambda: subprocess.run("squeue", capture_output=True, check=False).returncode == 0, 60, "its return")
-
-
 def _stop_controller(root: Path) -> None:
     with suppress(FileNotFoundError, psutil.NoSuchProcess):
         controller = psutil.Process(int((root / "slurmctld.pid").read_text()))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from precice_lb.rooms import hooks
 from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, RecordedMeshes, recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
@@ -102,9 +103,11 @@ def write_store(
         "mpi": [(window, round(seconds * 1e9)) for window, seconds in mpi],
         "cpu": [(window, round(seconds * 1e9)) for window, seconds in cpu],
     }
-    # A room that is not there has no table.
-    tables = {table: np.array(values, TABLES[table].dtype) for table, values in planted.items() if table in TABLES}
-    writer.append(rows(advances), {table: names[table] for table in names if table in TABLES}, **tables)
+    # Without a room there is no table of it.
+    hooks("columns")
+    names = {name: values for name, values in names.items() if name in TABLES}
+    tables = {name: np.array(values, TABLES[name].dtype) for name, values in planted.items() if name in TABLES}
+    writer.append(rows(advances), names, **tables)
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path
 

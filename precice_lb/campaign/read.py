@@ -116,8 +116,6 @@ def check_study(study: Study) -> None:
         return
     if study.machine.kinds or has_versions:
         raise StudyError("chain: expected participants without versions on nodes of one kind, found others")
-    if (study.chain.windows is None) == (study.chain.minutes is None):
-        raise StudyError("chain: expected one of windows and minutes, the length of a segment, found neither or both")
     for index, pattern in enumerate(study.chain.carry, start=1):
         parts = Path(pattern).parts
         if not parts or parts[0] == "/" or ".." in parts or any("**" in part and part != "**" for part in parts):

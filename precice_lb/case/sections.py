@@ -166,9 +166,7 @@ class ChainSection(StudySection):
     Attributes
     ----------
     windows
-        Time windows of a segment; either this or ``minutes`` must be there.
-    minutes
-        Wall time of a segment: the first has ``runs.windows`` windows, later ones as many as fit.
+        Time windows of a segment.
     total
         Time windows of the whole chain, by default what ``max-time-windows`` or ``max-time`` of the configuration says.
     start
@@ -178,8 +176,7 @@ class ChainSection(StudySection):
         "solid/out"]``; what a directory holds comes with it. By default all that lies in the case.
     """
 
-    windows: Annotated[int, Field(ge=1)] | None = None
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    windows: Annotated[int, Field(ge=1)]
     total: Annotated[int, Field(ge=1)] | None = None
     start: dict[str, _Given] | None = None
     carry: Annotated[tuple[Text, ...], _List] = ()

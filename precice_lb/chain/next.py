@@ -17,15 +17,14 @@ from precice_lb.campaign.schedulers import EXIT_FILE, LIVE, SlurmScheduler, insi
 from precice_lb.campaign.state import RunRecord
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.chain.segments import note_of
-from precice_lb.chain.steps import Chain, Decide, forgotten_state, open_chain
+from precice_lb.chain.steps import Chain, forgotten_state, open_chain
 from precice_lb.exceptions import CalibrationError
 from precice_lb.text import plural
 
 
-def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
+def run_chain(study: Study, directory: Path, *, report: Report | None = None) -> Path:
     """Run, or go on with, a study's chain of jobs to its end.
 
     Parameters
@@ -36,8 +35,6 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         Where the chain lives: ``campaign.json``, ``campaign.log``, ``chain.json`` and a directory per run in ``runs/``.
     report
         Called with each event; plain lines on standard error by default.
-    decider
-        Says the split of each segment but the first.
 
     Returns
     -------
@@ -55,7 +52,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     KeyboardInterrupt
         As of `precice_lb.campaign.run_campaign`.
     """
-    with open_chain(study, directory, decider, report) as chain:
+    with open_chain(study, directory, report) as chain:
         waiting = "waiting for job {} of the interrupted chain: {}"
         cut_short = chain.runs.clear_up(
             lambda run: chain.emit(Event("resumed", waiting.format(run.job, chain.text(run.split)), run))
@@ -87,7 +84,6 @@ def next_segment(
     *,
     submit: bool = False,
     report: Report | None = None,
-    decider: Decide = decide,
 ) -> Path | None:
     """Conclude the segment that has ended, decide, and write the job of the next one.
 
@@ -101,8 +97,6 @@ def next_segment(
         Whether to submit the job; its last line is this call again.
     report
         Called with each event; plain lines on standard error by default.
-    decider
-        Says the split of each segment but the first.
 
     Returns
     -------
@@ -114,7 +108,7 @@ def next_segment(
     StudyError, CalibrationError, TooFewRunsError, KeyboardInterrupt
         As of `precice_lb.chain.next.run_chain`; also while the segment's job still waits or runs.
     """
-    with open_chain(study, directory, decider, report) as chain:
+    with open_chain(study, directory, report) as chain:
         scheduler = chain.runs.launcher.scheduler
         if scheduler is None:
             raise CalibrationError(

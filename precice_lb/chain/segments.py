@@ -37,7 +37,6 @@ class ChainWindows:
         if study.chain is None:
             raise StudyError(f"{study.path}: expected the table [chain], found none; configs/README.md has its keys")
         self.chain = study.chain
-        self._first = study.runs.windows
         configuration = read_configuration(study.configuration_path)
         self._size = configuration.longest_window
         total = study.chain.total or configuration.windows
@@ -56,22 +55,6 @@ class ChainWindows:
     def start_time(self, window: int) -> str:
         """Write the coupling time after so many windows, without what rounding would add to it."""
         return f"{float(window * Decimal(repr(self._size))):.15g}"
-
-    def of_next(self, segments: Sequence[Segment], split: dict[str, int] | None = None) -> int:
-        """Return how many windows the next segment gets, at this split or that of the last one.
-
-        As many as the study says, or as fit into its minutes beside what a border takes, at the window time of the
-        latest segment with this split, else of the last one; never more than are left.
-        """
-        left = self.total - sum(segment.windows for segment in segments)
-        if self.chain.minutes is None:
-            return min(self.chain.windows or left, left)
-        if not segments:
-            return min(self._first, left)
-        like = next((segment for segment in reversed(segments) if segment.split == split), segments[-1])
-        seconds = 60 * self.chain.minutes - segments[-1].border_seconds
-        fit = int(seconds / like.window_seconds) if like.window_seconds > 0 else self._first
-        return min(max(fit, 1), left)
 
 
 def note_of(record: RunRecord) -> SegmentNote:

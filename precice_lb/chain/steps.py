@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from precice_lb.layout import split_text
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.text import first_of, plural
 
-Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]
 # How long the directory may be held by another process, such as the last line of the job before.
 LOCK_SECONDS = 10.0
 _NOT_OF_CHAINS = ("runs.windows",)
@@ -46,7 +45,6 @@ class Chain:
         state: CampaignResult,
         launcher: Launcher,
         windows: ChainWindows,
-        decider: Decide,
         emit: Report,
     ) -> None:
         self.study = study
@@ -57,7 +55,6 @@ class Chain:
         self.emit = emit
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
-        self._decider = decider
         self._read: dict[str, CoupledRun] = {}
 
     @property
@@ -71,10 +68,19 @@ class Chain:
         return sum(note_of(record).windows for record in self.state.finished)
 
     @property
+    def windows_left(self) -> int:
+        """Time windows until the end of the chain."""
+        return max(self.windows.total - self.windows_done, 0)
+
+    @property
+    def next_windows(self) -> int:
+        """Time windows of the next segment."""
+        return min(self.windows.chain.windows, self.windows_left)
+
+    @property
     def total_segments(self) -> int:
-        """How many segments there will be, as far as their length is known."""
-        left = self.windows.total - self.windows_done
-        return len(self.state.finished) + -(-left // max(self.windows.of_next(self.segments()), 1))
+        """How many segments there will be."""
+        return len(self.state.finished) + -(-self.windows_left // self.windows.chain.windows)
 
     def segments(self) -> list[Segment]:
         """Return what the finished segments measured."""
@@ -108,7 +114,7 @@ class Chain:
             note = SegmentNote(
                 number=len(self.state.finished) + 1,
                 start_window=self.windows_done,
-                windows=self.windows.of_next(self.segments(), decision.split),
+                windows=self.next_windows,
                 kind=decision.kind,
             )
             yield self.runs.new(Proposal(decision.split, decision.decision), note)
@@ -135,7 +141,7 @@ class Chain:
 
         A `TooFewRunsError` says that a segment failed as often as the study allows, with no split to go back to.
         """
-        if self.windows_done >= self.windows.total:
+        if not self.windows_left:
             return None
         latest = reversed(self.state.runs[self.since :])
         tries = list(itertools.takewhile(lambda run: run.outcome != "finished", latest))
@@ -146,7 +152,7 @@ class Chain:
         if failures:
             return self._after_failure(failures)
         segments = self.segments()
-        return self._decider(segments, self._question(segments)) if segments else self._start()
+        return decide(segments, self._question(segments)) if segments else self._start()
 
     def _start(self) -> Decision:
         study, start = self.study, self.windows.chain.start
@@ -180,8 +186,8 @@ class Chain:
         return DecisionProblem(
             schedule=coupling_of(study, iterations),
             limits=study.limits,
-            windows_left=self.windows.total - self.windows_done,
-            segment_windows=self.windows.of_next(segments),
+            windows_left=self.windows_left,
+            segment_windows=self.next_windows,
             earlier=earlier_samples(self._existing, iterations),
             failed=[split.ranks for split in failed_splits(self.state.runs)],
             layouts=self.study.layouts,
@@ -239,9 +245,7 @@ def chain_identity(study: Study) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def open_chain(
-    study: Study, directory: Path, decider: Decide = decide, report: Report | None = None
-) -> Iterator[Chain]:
+def open_chain(study: Study, directory: Path, report: Report | None = None) -> Iterator[Chain]:
     """Hold a chain's directory, made where it is not there, and read the chain's state; events are logged there."""
     windows = ChainWindows(study)
     with opened(study, directory, chain_identity(study), "chain", LOCK_SECONDS) as (state, launcher, changed):
@@ -250,4 +254,4 @@ def open_chain(
         launcher.warn = lambda text: emit(Event("waiting", text))
         if changed:
             launcher.warn(f"the next segment has other files of the case than the last: {first_of(changed)}")
-        yield Chain(study, state, launcher, windows, decider, emit)
+        yield Chain(study, state, launcher, windows, emit)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precice_lb.report.blocks import (
     Block,
-    Chart,
     DefinitionList,
     Paragraph,
     Story,
@@ -21,19 +19,11 @@ from precice_lb.report.blocks import (
     seconds_unit,
     short_names,
 )
-from precice_lb.report.charts import GREY, Panel, colour_of, stacked, whole_ticks
 from precice_lb.text import plural, to_jsonable
 
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
 
-# How the kinds of decisions are marked; segments that stayed as they were are not.
-_KINDS = {
-    "start": ("s", "first split"),
-    "learn": ("D", "run for what it teaches"),
-    "move": ("^", "moved, since it pays"),
-    "undo": ("v", "undone"),
-}
 _NAME_WIDTH = 24
 # Segments that the view of a running one has above it.
 _LATEST = 5
@@ -59,7 +49,6 @@ def story_of(chain: ChainDocument) -> Story:
         study=chain.study,
         is_over=chain.is_over,
         values=to_jsonable(chain),
-        section=lambda: chain_blocks(chain, drawn=True),
         blocks=lambda: chain_blocks(chain),
         progress=lambda: _progress(chain),
     )
@@ -73,13 +62,12 @@ def chain_line(chain: ChainDocument) -> str:
     return f"Job chain: segment {len(chain.segments) + 1}, {where}"
 
 
-def chain_blocks(chain: ChainDocument, *, drawn: bool = False) -> list[Block]:
-    """Say what a chain did: its course as a figure and in a table, why each split, what it took, what comes next."""
+def chain_blocks(chain: ChainDocument) -> list[Block]:
+    """Say what a chain did: its course in a table, why each split, what it took, what comes next."""
     blocks: list[Block] = [Paragraph(f"{_how_far(chain)}{_gain(chain)}.", "lead")]
     if chain.segments:
         rows = tuple((str(entry.segment), entry.kind, entry.decision) for entry in chain.segments)
         decisions = Table("Decisions", ("no.", "decision", "why this split"), rows, text=(0, 1, 2))
-        blocks += [chain_chart(chain)] if drawn else []
         blocks += [segment_table(chain), decisions, DefinitionList(tuple(_totals(chain)))]
     if chain.next is not None:
         blocks.append(Paragraph(f"Next, {_decided(chain)}"))
@@ -154,54 +142,3 @@ def _totals(chain: ChainDocument) -> Iterator[tuple[str, str]]:
     share = f" ({percent(borders / (windows + borders))} of all)" if windows + borders > 0 else ""
     yield "time in windows", seconds_unit([windows]).text(windows)
     yield "time at borders", f"{seconds_unit([borders]).text(borders)}{share}"
-
-
-def chain_chart(chain: ChainDocument) -> Chart:
-    """Draw the window time of each segment with its kind, compute seconds, and ranks below; of one segment or more."""
-    return Chart(
-        "chain",
-        "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
-        f"say why a segment has its split, dotted lines where it changed. Below, the {chain.unit} of each participant.",
-        stacked([_seconds, _ranks], (2.4, 1.5), chain),
-    )
-
-
-def _seconds(panel: Panel, chain: ChainDocument) -> None:
-    segments = chain.segments
-    unit = seconds_unit([entry.window_seconds for entry in segments])
-    windows = [entry.window_seconds * unit.per_second for entry in segments]
-    _steps(panel, chain, windows, "window time", color="black", linewidth=2.0, zorder=3)
-    _of_each(panel, chain, {n: [entry.seconds[n] * unit.per_second for entry in segments] for n in chain.participants})
-    for kind, (marker, text) in _KINDS.items():
-        if marked := [place for place, entry in enumerate(segments) if entry.kind == kind]:
-            middle = [segments[place].start_window + segments[place].windows / 2 for place in marked]
-            size = 7 if len(segments) <= 20 else 4.5
-            panel.mark(text, middle, [windows[place] for place in marked], marker, size)
-    panel.label("Course of the chain", "", f"time per window ({unit.symbol})")
-    panel.axes.set_ylim(0, 1.08 * panel.axes.get_ylim()[1])
-
-
-def _ranks(panel: Panel, chain: ChainDocument) -> None:
-    _of_each(panel, chain, {n: [float(entry.split[n]) for entry in chain.segments] for n in chain.participants})
-    panel.label("", "time windows of the chain (count)", f"{chain.unit} (count)")
-    panel.axes.set_ylim(0, 1.2 * max(count for entry in chain.segments for count in entry.split.values()))
-    panel.axes.set_xlim(0, max(chain.windows_done, 1))
-    whole_ticks(panel.axes.yaxis, 4)
-    whole_ticks(panel.axes.xaxis, 7)
-
-
-def _of_each(panel: Panel, chain: ChainDocument, values: Mapping[str, Sequence[float]]) -> None:
-    """Draw a value of each participant and segment, and a dotted line wherever the split changes."""
-    labels = short_names(chain.participants, 16)
-    for index, (name, series) in enumerate(values.items()):
-        text = f"{labels[name]}: compute time, {chain.unit}"
-        _steps(panel, chain, series, text, color=colour_of(index), linewidth=1.4)
-    for before, after in pairwise(chain.segments):
-        if before.split != after.split:
-            panel.axes.axvline(after.start_window, color=GREY, linewidth=0.7, linestyle=":", zorder=1)
-
-
-def _steps(panel: Panel, chain: ChainDocument, values: Sequence[float], text: str, **style: Any) -> None:
-    """Draw a value of each segment over its windows."""
-    edges = [entry.start_window for entry in chain.segments] + [chain.windows_done]
-    panel.line(np.repeat(edges, 2)[1:-1], np.repeat(values, 2), text, **style)

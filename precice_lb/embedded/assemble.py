@@ -192,6 +192,7 @@ _RULES = {
     "support-radius": _real(1e-14),
     "max-time/value": _real(-math.inf),
     "time-window-size/value": _real(-math.inf),
+    "time-window-size/method": _one_of("fixed"),
     "suffices": _OFF,
     "strict": _OFF,
     "scaling": _real(0.0),
@@ -263,8 +264,7 @@ def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: Coupli
     """Whether schemes have fixed windows and one end, explicit windows being multiples of implicit ones."""
     sizes = [scheme.time_window_size for scheme in (first, other)]
     ends = [(scheme.max_time_windows or math.inf) * scheme.time_window_size for scheme in (first, other)]
-    # A window size of the first participant is NaN: of several schemes none may have it.
-    together = first.max_time == other.max_time and math.isclose(*ends, rel_tol=1e-12) and not math.isnan(sum(sizes))
+    together = first.max_time == other.max_time and math.isclose(*ends, rel_tol=1e-12)
     # As in CompositionalCouplingScheme.cpp.
     step = math.inf if implicit is None else implicit.time_window_size
     return together and (implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes))

@@ -8,7 +8,7 @@ Two primary ranks find each other by a file in the m2n's exchange directory, whi
 acceptor listens and publishes its address with a token of this run; the connector reads the file and greets with that
 token. A file of an earlier, killed run is thereby harmless: either nobody listens there, or whoever does turns the old
 token away; the connector then waits for the file to change. As preCICE (``m2n/M2N.cpp``), both sides compare a hash of
-the configuration.
+the configuration, and here of the protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import socket
 import struct
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,8 @@ _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
-#: Connections that may wait at an endpoint without having greeted; the oldest go first.
-_STRANGERS = 64
+#: Connections that may wait to be accepted, beside those that are expected.
+_BACKLOG = 64
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
 
@@ -81,11 +80,10 @@ class _Endpoint:
     """A listening socket. Each greeting is read by a thread of its own: strangers delay nobody."""
 
     def __init__(self, address: str, port: int, head: bytes, expected: int = 1) -> None:
-        self.listener = socket.create_server((address, port), backlog=expected + _STRANGERS)
+        self.listener = socket.create_server((address, port), backlog=expected + _BACKLOG)
         #: Connections whose greeting begins with the head, with their greetings.
         self.arrived: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
-        self._head, self._most = head, expected + _STRANGERS
-        self._unknown: deque[socket.socket] = deque()
+        self._head = head
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -95,36 +93,22 @@ class _Endpoint:
             except OSError:
                 time.sleep(_POLL_SECONDS)
                 continue
-            self._unknown.append(sock)
             threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
-            if len(self._unknown) > self._most:
-                _hang_up(self._unknown.popleft())
 
     def _admit(self, sock: socket.socket) -> None:
-        content = b""
-        with contextlib.suppress(OSError):
-            content = _greeting(sock, self._head)
-        # Before anybody gets it: `close` hangs up on those who are unknown.
-        with contextlib.suppress(ValueError):
-            self._unknown.remove(sock)
-        if content:
-            self.arrived.put((sock, content))
-        else:
+        try:
+            self.arrived.put((sock, _greeting(sock, self._head)))
+        except OSError:
             sock.close()
 
     def close(self) -> None:
         """Stop listening and turn away whoever is still here."""
-        for sock in (self.listener, *self._unknown):
-            _hang_up(sock)
+        # Ends the wait of the thread that accepts, too.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         while not self.arrived.empty():
             self.arrived.get()[0].close()
-
-
-def _hang_up(sock: socket.socket) -> None:
-    """End a socket at which another thread may be waiting."""
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connection:
@@ -214,10 +198,6 @@ class Connection:
         """Drop the connection, so that the partner notices at once."""
         self._close(socket.SHUT_RDWR)
         self._outbox.put(memoryview(b""))
-
-    def leave(self) -> None:
-        """Close this process's end alone: the connection is that of the process from which it was forked."""
-        self._socket.close()
 
     def _close(self, how: int) -> None:
         with contextlib.suppress(OSError):
@@ -346,11 +326,7 @@ class IntraComm:
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 5
-_DIFFERENCES = {
-    "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
-    "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
-}
+_PROTOCOL = 6
 
 
 def published_file(m2n: M2N) -> Path:
@@ -364,14 +340,13 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
-    digest = hashlib.sha256(configuration.encode()).hexdigest()
-    handshake: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
+    digest = hashlib.sha256(f"{_PROTOCOL}\n{configuration}".encode()).hexdigest()
     sides: dict[str, Generator[socket.socket | None, None, None]] = {}
     directories: dict[str, Path] = {}
     for m2n in m2ns:
         for name, partner, meet in ((m2n.acceptor, m2n.connector, _accept), (m2n.connector, m2n.acceptor, _seek)):
             if me == name:
-                sides[partner], directories[partner] = meet(m2n, handshake), Path(m2n.exchange_directory).resolve()
+                sides[partner], directories[partner] = meet(m2n, digest), Path(m2n.exchange_directory).resolve()
     channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:
@@ -401,7 +376,7 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             side.close()
 
 
-def _accept(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket | None, None, None]:
+def _accept(m2n: M2N, digest: str) -> Generator[socket.socket | None, None, None]:
     """Listen, publish where, and look again and again whether the connector has come."""
     token, path, published = secrets.token_hex(16), published_file(m2n), ""
     with contextlib.ExitStack() as stack:
@@ -427,8 +402,8 @@ def _accept(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socke
                 yield None
             sock, content = endpoint.arrived.get()
             with contextlib.suppress(OSError):
-                _greet(sock, token, handshake)
-            yield _compared(m2n, handshake, sock, content)
+                _greet(sock, token, digest)
+            yield _compared(m2n, digest, sock, content)
         finally:
             # If it is still ours.
             with contextlib.suppress(OSError, ValueError):
@@ -437,7 +412,7 @@ def _accept(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socke
                     path.parent.rmdir()
 
 
-def _seek(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket | None, None, None]:
+def _seek(m2n: M2N, digest: str) -> Generator[socket.socket | None, None, None]:
     """Read the acceptor's file and greet there, and look again and again for the answer, or for another file."""
     sock: socket.socket | None = None
     token = ""
@@ -452,7 +427,7 @@ def _seek(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket 
                 with contextlib.suppress(OSError, OverflowError, TypeError, ValueError):
                     if address is not None:
                         sock, token = socket.create_connection(address, timeout=1.0), published
-                        _greet(sock, token, handshake)
+                        _greet(sock, token, digest)
             elif select.select([sock], [], [], 0)[0]:
                 answered, sock = sock, None
                 try:
@@ -460,7 +435,7 @@ def _seek(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket 
                 except OSError:
                     answered.close()
                 else:
-                    yield _compared(m2n, handshake, answered, answer)
+                    yield _compared(m2n, digest, answered, answer)
             elif published != token:
                 # The file has changed while an older listener keeps silent.
                 sock.close()
@@ -471,8 +446,8 @@ def _seek(m2n: M2N, handshake: dict[str, int | str]) -> Generator[socket.socket 
             sock.close()
 
 
-def _greet(sock: socket.socket, token: str, handshake: dict[str, int | str]) -> None:
-    write_frame(sock, json.dumps({"token": token, **handshake}).encode())
+def _greet(sock: socket.socket, token: str, digest: str) -> None:
+    write_frame(sock, json.dumps({"token": token, "configuration": digest}).encode())
 
 
 def _head(token: str) -> bytes:
@@ -480,13 +455,14 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-def _compared(m2n: M2N, handshake: dict[str, int | str], sock: socket.socket, content: bytes) -> socket.socket:
+def _compared(m2n: M2N, digest: str, sock: socket.socket, content: bytes) -> socket.socket:
     """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
-    greeting = json.loads(content)
-    for key, problem in _DIFFERENCES.items():
-        if greeting.get(key) != handshake[key]:
-            sock.close()
-            raise CouplingError(f'"{m2n.acceptor}" and its partner "{m2n.connector}" {problem}')
+    if json.loads(content).get("configuration") != digest:
+        sock.close()
+        raise CouplingError(
+            f'"{m2n.acceptor}" and its partner "{m2n.connector}" were given configurations that differ: give both the '
+            "same precice-config.xml, byte for byte, and install the same version of precice_lb for both"
+        )
     return sock
 
 

@@ -120,10 +120,6 @@ class Profiler:
                 self._file.close()
             self._file = None
 
-    def leave(self) -> None:
-        """Leave the record to the process from which this one was forked."""
-        self._file = None
-
     def _flush(self) -> None:
         # A full disk must not end the simulation.
         with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ from precice_lb.embedded.communication import Connection, IntraComm, connect, ti
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.schemes import Action
-from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, ShapeError, refused
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, RefusedConfigurationError, ShapeError
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.text import say
 
@@ -32,16 +32,6 @@ class State(enum.Enum):
     INITIALIZED = "after initialize()"
     FINALIZED = "after finalize()"
     FAILED = "after an error"
-    FORKED = "in a forked process, whose parent is coupled"
-
-
-def as_text(value: str | bytes) -> str:
-    """Return a name as text: pyprecice takes both kinds of strings."""
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"expected a name as str or bytes, found {type(value).__name__}")
 
 
 def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None = None) -> NDArray[Any]:
@@ -64,7 +54,7 @@ def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) ->
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -72,8 +62,33 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Access:
-    """Base of `Participant`: its start, and the calls that only ask or note."""
+class Participant:
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself, or asks for what libprecice does and this
+        backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
 
     def __init__(
         self,
@@ -83,12 +98,12 @@ class Access:
         solver_process_size: int,
         communicator: Any = None,
     ) -> None:
-        name = as_text(solver_name)
+        name = os.fsdecode(solver_name)
         try:
-            self._configuration = read_configuration(as_text(configuration_file_name))
+            self._configuration = read_configuration(os.fsdecode(configuration_file_name))
             check_supported(self._configuration, name, solver_process_size)
         except ConfigurationError as error:
-            raise refused(error) from None
+            raise RefusedConfigurationError(str(error)) from None
         self._timeout = timeout_seconds()
         self._intra = IntraComm(name, solver_process_index, solver_process_size, communicator)
         self._profiler = profiler = Profiler(self._configuration, name, solver_process_index, solver_process_size)
@@ -101,8 +116,7 @@ class Access:
         self._channels: dict[str, Connection] = {}
         self._links = Links(self._intra, self._channels, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
-        self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
-        _LIVE.add(self)
+        self._close = weakref.finalize(self, _close, os.getpid(), self._channels, self._intra, profiler)
         if self._intra.is_primary:
             say(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
@@ -234,7 +248,7 @@ class Access:
 
     def start_profiling_section(self, event_name: str) -> None:
         """Begin a profiling section."""
-        name = as_text(event_name)
+        name = os.fsdecode(event_name)
         if "/" in name:
             raise CouplingError(f'expected a profiling section without "/", found "{name}"')
         self._sections.append(name)
@@ -276,7 +290,7 @@ class Access:
             )
 
     def _mesh(self, mesh_name: str) -> LocalMesh:
-        name = as_text(mesh_name)
+        name = os.fsdecode(mesh_name)
         if (mesh := self._parts.meshes.get(name)) is None:
             known = ", ".join(f'"{mesh}"' for mesh in self._parts.meshes)
             raise CouplingError(f'expected a mesh that participant "{self._name}" uses ({known}), found "{name}"')
@@ -295,7 +309,7 @@ class Access:
 
     def _field(self, mesh_name: str, data_name: str) -> Field:
         mesh = self._mesh(mesh_name)
-        name = as_text(data_name)
+        name = os.fsdecode(data_name)
         if (field := mesh.fields.get(name)) is None:
             known = ", ".join(f'"{data}"' for data in mesh.fields)
             raise CouplingError(f'expected data of mesh "{mesh.name}" ({known or "it has none"}), found "{name}"')
@@ -319,36 +333,6 @@ class Access:
                 f"vertices[{wrong[0]}], expected ids in [0, {mesh.size}) from set_mesh_vertex or set_mesh_vertices"
             )
         return field, ids
-
-
-class Participant(Access):
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
 
     # Status.
 
@@ -529,23 +513,10 @@ class Participant(Access):
             channel.abort()
 
 
-_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
-
-
-def _leave_all_to_parent() -> None:
-    """Take couplings from a forked process: whatever it did to a connection or a file would be done to both."""
-    for participant in _LIVE:
-        participant._state = State.FORKED
-        participant._close.detach()
-        participant._profiler.leave()
-        for channel in (*participant._channels.values(), *participant._intra.channels.values()):
-            channel.leave()
-
-
-os.register_at_fork(after_in_child=_leave_all_to_parent)
-
-
-def _close(channels: dict[str, Connection], intra: IntraComm, profiler: Profiler) -> None:
+def _close(process: int, channels: dict[str, Connection], intra: IntraComm, profiler: Profiler) -> None:
+    # A forked process leaves the coupling to its parent: what it did to a connection or a file would be done to both.
+    if os.getpid() != process:
+        return
     profiler.leave_solver()
     profiler.begin("finalize")
     for channel in (*channels.values(), *intra.channels.values()):

@@ -55,9 +55,7 @@ class Scheme:
         #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.
         self.keeps_window_start = described.is_serial and not self.first
         self._partners = sorted(partners)
-        self._window_from_first = described.window_size_from_first
-        self._next_window_seconds = None if self._window_from_first else described.time_window_size
-        self.clock = Clock(self._next_window_seconds, described.max_time)
+        self.clock = Clock(described.time_window_size, described.max_time)
         self._max_windows = np.inf if described.max_time_windows is None else described.max_time_windows
         self._window = 1
         self._data = list(data.values())
@@ -88,11 +86,6 @@ class Scheme:
 
     def add_step(self, seconds: float) -> bool:
         """Step forward by what the solver computed; True at the end of the time window, which it may not leave."""
-        if self.clock.window_seconds is None and seconds >= float(np.finfo(np.float64).max):
-            raise CouplingError(
-                "advance() cannot be called with the largest number there is: this participant prescribes the time "
-                'window size (method="first-participant"), so it has to choose its own time step'
-            )
         if self.max_step - seconds < -TOLERANCE:
             raise CouplingError(
                 f"expected a time step of at most {self.max_step:g} in advance(), found {seconds:g}, which exceeds "
@@ -152,7 +145,6 @@ class Scheme:
             self.clock.complete_window()
         else:
             self.clock.repeat_window()
-        self.clock.window_seconds = self._next_window_seconds
         return action
 
     def _exchange_initial(self) -> None:
@@ -246,8 +238,7 @@ class SerialScheme(Scheme):
     """The second participant computes a time window after the first, with the first one's data at its end.
 
     The second participant therefore has the data at both ends of its time window, and reads between them what the
-    waveform makes of it. It judges the iteration, and accelerates what it sends. The steps of the first participant may
-    be the time windows (``method="first-participant"``).
+    waveform makes of it. It judges the iteration, and accelerates what it sends.
     """
 
     def _accelerated_data(self) -> Sequence[CouplingData]:
@@ -256,17 +247,10 @@ class SerialScheme(Scheme):
     def _exchange_initial(self) -> None:
         super()._exchange_initial()
         if not self.first:
-            self._receive_window_size()
-            self.clock.window_seconds = self._next_window_seconds
-            self._receive_ahead()
+            self._receive(self.clock.ahead)
 
     def _exchange_first(self) -> None:
-        if self.first:
-            if self._window_from_first:
-                self.clock.window_seconds = self.clock.progress
-                self._next_window_seconds = None
-                self._links.send(self._partners[0], [np.array([self.clock.progress])])
-        else:
+        if not self.first:
             self._judge()
         self._send()
 
@@ -277,29 +261,9 @@ class SerialScheme(Scheme):
         if self.first:
             return
         if self.is_implicit and not self._has_converged:
-            self._receive_window_size()
             self._receive(self.clock.time)
         elif self.is_ongoing:
-            self._receive_window_size()
-            self._receive_ahead()
-
-    def _receive_ahead(self) -> None:
-        # The size of a whole window even where max-time cuts the next one short: so does preCICE.
-        assert self._next_window_seconds is not None
-        self._receive(self.clock.ahead(self._next_window_seconds))
-
-    def _receive_window_size(self) -> None:
-        if not self._window_from_first:
-            return
-        # preCICE has no profiling event for that.
-        size = self._links.receive_number(self._partners[0])
-        known = self.clock.window_seconds
-        if known is not None and self.is_implicit and not self._has_converged and size != known:
-            raise CouplingError(
-                f"expected the time window size {known:g} of the first iteration again, found {size:g}: the first "
-                "participant has to repeat its time step in every iteration"
-            )
-        self._next_window_seconds = size
+            self._receive(self.clock.ahead)
 
 
 class Composition:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import BackendError, ConfigurationError, UnsupportedConfigurationError
+from precice_lb.exceptions import BackendError, UnsupportedConfigurationError
 
 Array = NDArray[np.float64]
 
@@ -39,12 +39,11 @@ class _KahanSum(NamedTuple):
 class Clock:
     """Start of the current time window and progress in it (simulated seconds), cut off at the end of the simulation.
 
-    ``window_seconds`` may be set; it is None at the participant whose steps are the time windows. Without `max_time`
-    only the number of windows ends the simulation.
+    Without `max_time` only the number of windows ends the simulation.
     """
 
-    def __init__(self, window_seconds: float | None, max_time: float | None) -> None:
-        self.window_seconds = window_seconds
+    def __init__(self, window_seconds: float, max_time: float | None) -> None:
+        self._window_seconds = window_seconds
         self._max_time = sys.float_info.max if max_time is None else max_time
         self._start = _KahanSum()
         self._progress = _KahanSum()
@@ -60,20 +59,14 @@ class Clock:
         return self._start.value
 
     @property
-    def progress(self) -> float:
-        """Simulated seconds since the time window has started."""
-        return self._progress.value
-
-    def ahead(self, window_seconds: float) -> float:
-        """Return the simulated time a whole time window from now, even past the end of the simulation."""
-        return self._start.plus(self._progress.plus(window_seconds).value).value
+    def ahead(self) -> float:
+        """The simulated time a whole time window from now, even past the end of the simulation, as in preCICE."""
+        return self._start.plus(self._progress.plus(self._window_seconds).value).value
 
     @property
     def until_window_end(self) -> float:
         """Simulated seconds left in this time window, which the end of the simulation may cut short."""
-        if self.window_seconds is None:
-            return self._until_end
-        return min(-self._progress.plus(-self.window_seconds).value, self._until_end)
+        return min(-self._progress.plus(-self._window_seconds).value, self._until_end)
 
     @property
     def _until_end(self) -> float:
@@ -81,8 +74,8 @@ class Clock:
 
     @property
     def at_window_end(self) -> bool:
-        """Whether the time window is done: after every step of the participant whose steps are the time windows."""
-        return self.window_seconds is None or abs(self.until_window_end) <= TOLERANCE
+        """Whether the time window is done."""
+        return abs(self.until_window_end) <= TOLERANCE
 
     @property
     def at_end(self) -> bool:
@@ -95,9 +88,8 @@ class Clock:
 
     def complete_window(self) -> None:
         """Move on to the next time window."""
-        size = self.window_seconds
-        whole = size is not None and abs(self._progress.value - size) <= TOLERANCE
-        self._start = self._start.plus(size if size is not None and whole else self._progress.value)
+        is_whole = abs(self._progress.value - self._window_seconds) <= TOLERANCE
+        self._start = self._start.plus(self._window_seconds if is_whole else self._progress.value)
         self._progress = _KahanSum()
 
     def repeat_window(self) -> None:
@@ -194,15 +186,5 @@ class ShapeError(CouplingError, AssertionError):
     """An array of another shape than the call takes; pyprecice asserts it."""
 
 
-class RefusedConfigurationError(ConfigurationError, RuntimeError):
-    """A configuration that preCICE would refuse as well."""
-
-
-class UnknownToBackendError(UnsupportedConfigurationError, RefusedConfigurationError):
-    """A configuration that libprecice takes and this backend does not."""
-
-
-def refused(error: ConfigurationError) -> RefusedConfigurationError:
-    """Return the same error as one that solvers may catch as a ``RuntimeError``."""
-    kind = UnknownToBackendError if isinstance(error, UnsupportedConfigurationError) else RefusedConfigurationError
-    return kind(str(error))
+class RefusedConfigurationError(UnsupportedConfigurationError, RuntimeError):
+    """A configuration that preCICE or this backend refuses: pyprecice's error of one is a ``RuntimeError``, too."""

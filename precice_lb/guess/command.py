@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,6 @@ from precice_lb.text import plural, say, visible
 
 if TYPE_CHECKING:
     from precice_lb.dataset.records import RecordedWindows
-    from precice_lb.store.columns import Values
 
 guess_app = App(
     name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."
@@ -56,39 +54,24 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT]) -> None:
 
 
 def run_facts(recorded: Sequence[RecordedWindows]) -> Iterator[tuple[str, str]]:
-    """Say how many windows began with a guess of each predictor, their mean iterations, and what guessing took.
+    """Say how many windows of each participant began with a guess of each predictor, and their mean iterations.
 
-    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
-    predictors differ, the window is one of both.
+    The cost is that of the rank that guesses longest.
     """
-    modes = dict.fromkeys(str(stores[0].metadata.get("guess", "")) for stores, *_ in recorded)
-    guessing = [part for part in map(_guessed, recorded) if (part[1] != "").any()]
-    if not guessing:
-        return
-    windows = functools.reduce(np.intersect1d, (part[0] for part in guessing))
-    columns = [[column[np.searchsorted(part[0], windows)] for column in part[1:]] for part in guessing]
-    predictors, costs, iterations, walls = (np.stack(column) for column in zip(*columns, strict=True))
-    names = np.array([" + ".join(filter(None, dict.fromkeys(names))) for names in predictors.T.tolist()])
-    counts = Counter(names[names != ""].tolist())
-    parts = []
-    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        mean = iterations[:, names == name].max(axis=0).mean()
-        parts.append(f"{visible(name)} in {plural(count, 'window')}, {mean:.3g} iterations")
-    cost, wall = (np.fmax.reduce(values[:, names != ""]).sum() for values in (costs, walls))
-    mode = " + ".join(filter(None, modes))
-    label = f"first guess ({visible(mode)})" if mode else "first guess"
-    yield label, "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
-
-
-def _guessed(part: RecordedWindows) -> tuple[Values, ...]:
-    """Give a participant's windows, predictors, seconds of the rank that guessed longest, iterations, wall seconds."""
-    stores, windows, iterations, walls = part
-    predictors, costs = np.full(len(windows), "", "U128"), np.zeros(len(windows))
-    for store in stores:
-        rows = store.rows("guesses")
-        rows = rows[np.isin(rows["window"], windows)]
-        if len(rows):
+    for stores, windows, iterations, walls in recorded:
+        predictors, costs = np.full(len(windows), "", "U128"), np.zeros(len(windows))
+        for store in stores:
+            rows = store.rows("guesses")
+            rows = rows[np.isin(rows["window"], windows)]
             places = np.searchsorted(windows, rows["window"])
-            predictors[places] = np.array(store.names("guesses"))[rows["name"]]
+            predictors[places] = np.array(["", *store.names("guesses")])[rows["name"] + 1]
             np.maximum.at(costs, places, rows["cost_ns"] * 1e-9)
-    return windows, predictors, costs, iterations, walls
+        counts = Counter(predictors[predictors != ""].tolist())
+        parts = [
+            f"{visible(name)} in {plural(count, 'window')}, {iterations[predictors == name].mean():.3g} iterations"
+            for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        if parts:
+            cost = 100 * costs.sum() / walls[predictors != ""].sum()
+            who = visible(str(stores[0].metadata["participant"]))
+            yield f"first guess of {who}", "; ".join([*parts, f"cost {or_dash(cost, '.2g', ' %')} of the window"])

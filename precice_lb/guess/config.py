@@ -121,28 +121,16 @@ def _ends(
 class GuessField:
     """A field at one of its ends."""
 
-    # As the solver names it.
+    # As the solver names them, and the fields with the predictions and with the shifted values.
     mesh: str
+    data: str
+    guess: str
+    shifted: str
     route: Route
     # Of its waveform in time.
     degree: int
     # Whether the mesh is another participant's, of which this one may have some vertices only.
     direct: bool
-
-    @property
-    def data(self) -> str:
-        """Its name."""
-        return self.route.exchange.data
-
-    @property
-    def guess(self) -> str:
-        """Name of the field with the predictions."""
-        return guess_name(self.data)
-
-    @property
-    def shifted(self) -> str:
-        """Name of the field with the shifted values."""
-        return shifted_name(self.data)
 
 
 @dataclass(frozen=True)
@@ -160,8 +148,9 @@ class GuessFields:
         """Find a participant's fields; None where the configuration has no predictions for it."""
 
         def field(route: Route, mesh: str) -> GuessField:
-            degree = configuration.data[route.exchange.data].waveform_degree
-            return GuessField(mesh, route, degree, mesh not in configuration.participants[participant].provides)
+            data, degree = route.exchange.data, configuration.data[route.exchange.data].waveform_degree
+            is_direct = mesh not in configuration.participants[participant].provides
+            return GuessField(mesh, data, guess_name(data), shifted_name(data), route, degree, is_direct)
 
         ways = carriers(configuration) if is_patched(configuration) else []
         sent = tuple(field(way, way.write_mesh) for way in ways if way.exchange.source == participant)

@@ -144,14 +144,7 @@ class ShiftedExchange:
         return ask() and self._fields.initializes
 
     def initialize(self, base: Any, initialize: Callable[[], Any]) -> Any:
-        """Start the coupling, if all partners take part."""
-        self._before_initialize(base)
-        result = initialize()
-        self._after_initialize(base)
-        return result
-
-    def _before_initialize(self, base: Any) -> None:
-        """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
+        """Start the coupling, if all partners take part; the shifted fields' initial values are the solver's own."""
         if not self._fields.initializes:
             # Else the solver has to ask.
             base.requires_initial_data()
@@ -168,9 +161,8 @@ class ShiftedExchange:
                 initial = sent.values.ravel().copy() if field.route.initialized else None
                 self._sent[field.mesh, field.data] = field, sent, Guesser(initial)
                 sent.clear()
-
-    def _after_initialize(self, base: Any) -> None:
-        """Refuse to go on where a partner does not take part, which the ranks find out together."""
+        result = initialize()
+        # The ranks find out together whether a partner does not take part.
         missing = None
         for field in self._fields.received:
             ids, shape = self._size(base, field)
@@ -189,6 +181,7 @@ class ShiftedExchange:
             )
         self._position.start_window(base.get_max_time_step_size())
         self._began_ns = time.perf_counter_ns()
+        return result
 
     def write_data(
         self, base: Any, write: Callable[..., Any], mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any
@@ -220,15 +213,8 @@ class ShiftedExchange:
         return read(mesh_name, field.shifted, vertex_ids, relative_read_time) + shift
 
     def advance(self, base: Any, advance: Callable[[Any], Any], computed_timestep_length: Any) -> Any:
-        """Advance with shifted values."""
-        self._before_advance(base, computed_timestep_length)
-        result = advance(computed_timestep_length)
-        self._after_advance(base, computed_timestep_length)
-        return result
-
-    def _before_advance(self, base: Any, step: float) -> None:
-        """Write shifted values and, at the end of a time window, predictions."""
-        begin = time.perf_counter_ns()
+        """Advance with shifted values, and at the end of a time window with predictions."""
+        begin, step = time.perf_counter_ns(), computed_timestep_length
         part = self._position.after(step)
         for field, sent, guesser in self._sent.values():
             ids = self._ids[field.mesh]
@@ -238,9 +224,8 @@ class ShiftedExchange:
                 sent.predicted = self._predict(sent, guesser)
                 base.write_data(field.mesh, field.guess, ids, sent.predicted)
         self._cost_ns += time.perf_counter_ns() - begin
-
-    def _after_advance(self, base: Any, step: float) -> None:
-        """Go on within the time window, to its next iteration, or to the next window."""
+        result = advance(step)
+        # Within the time window, to its next iteration, or to the next window.
         begin = time.perf_counter_ns()
         complete = base.is_time_window_complete()
         if complete:
@@ -250,7 +235,7 @@ class ShiftedExchange:
             else:
                 # Solvers may read what the run has ended with.
                 self._position.move(step)
-        elif self._position.after(step) >= 1.0:
+        elif part >= 1.0:
             self._iterations += 1
             self._position.start_window()
         else:
@@ -258,6 +243,7 @@ class ShiftedExchange:
         for _, sent, _ in self._sent.values():
             sent.clear()
         self._cost_ns = 0 if complete else self._cost_ns + time.perf_counter_ns() - begin
+        return result
 
     def _size(self, base: Any, field: GuessField) -> tuple[NDArray[np.int32], tuple[int, ...]]:
         """Return this rank's vertices of a field's mesh, and the shape of its values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,63 +138,26 @@ def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int
     raise DataError(f"{mesh}: expected a feature of its cells ({choices}; ARRAY=VALUE for materials), found {name!r}")
 
 
-_LEAST = 1e-3
-"""Least weight for OpenFOAM, of a mean of 1: its methods refuse 0."""
-
 _FOAM = """\
 // {note}
 FoamFile
 {{
     version     2.0;
     format      ascii;
-    class       {kind};
-    location    "{location}";
-    object      {name};
+    class       labelList;
+    location    "constant";
+    object      cellDecomposition;
 }}
 
-"""
-# Every patch has a value, and constraints such as empty ones keep theirs.
-_BOUNDARY = """\
-;
-
-boundaryField
-{
-    ".*"
-    {
-        type        zeroGradient;
-    }
-    #includeEtc "caseDicts/setConstraintTypes"
-}
 """
 
 
 def partition_files(cells: Cells, weights: Floats, rank_of: Integers) -> dict[str, bytes]:
     """Give the files by name: the rank of each cell, and the weights of cells, in the order of the mesh file."""
-    ranks = int(rank_of.max()) + 1
-    order = f"in the order of the cells of {cells.source}" if cells.source else "in the order of the cells"
-    relative = weights / weights.mean() if weights.any() else np.ones(len(weights))
-    note = f"seconds of each cell by those of the mean cell ({weights.mean():.6g} s per time window), {order}"
-    return {
-        "partition.txt": _lines(rank_of),
-        "cellDecomposition": _foam("labelList", "constant", "cellDecomposition", f"rank of {ranks} {order}")
-        + _list(rank_of)
-        + b"\n",
-        "weightField": _foam("volScalarField", "0", "weightField", note)
-        + b"dimensions      [0 0 0 0 0 0 0];\n\ninternalField   nonuniform List<scalar>\n"
-        + _list(f"{weight:.6g}" for weight in np.maximum(relative, _LEAST))
-        + _BOUNDARY.encode(),
-        "vertex-weights.txt": _lines(whole_weights(weights)),
-    }
-
-
-def _foam(kind: str, location: str, name: str, note: str) -> bytes:
-    return _FOAM.format(kind=kind, location=location, name=name, note=" ".join(note.split())).encode()
-
-
-def _list(values: Iterable[object]) -> bytes:
-    lines = [str(value) for value in values]
-    return "\n".join([str(len(lines)), "(", *lines, ")"]).encode()
-
-
-def _lines(values: Iterable[object]) -> bytes:
-    return "".join(f"{value}\n" for value in values).encode()
+    note = f"rank of {int(rank_of.max()) + 1} in the order of the cells" + (
+        f" of {cells.source}" if cells.source else ""
+    )
+    ranks, whole = ("".join(f"{value}\n" for value in values) for values in (rank_of, whole_weights(weights)))
+    foam = f"{_FOAM.format(note=' '.join(note.split()))}{len(rank_of)}\n(\n{ranks})\n"
+    texts = {"partition.txt": ranks, "cellDecomposition": foam, "vertex-weights.txt": whole}
+    return {name: text.encode() for name, text in texts.items()}

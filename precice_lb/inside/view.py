@@ -111,7 +111,7 @@ def write_inside(balance: Balance, directory: str | Path) -> list[Path]:
 
 def inside_section(evidence: Evidence) -> Iterator[Block]:
     """Show what the time of participants goes to that said what their ranks hold, rank by rank."""
-    for name in evidence.labels:
+    for name in evidence.names:
         if not any(run.participants[name].rank_counts for run in evidence.runs if name in run.participants):
             continue
         try:

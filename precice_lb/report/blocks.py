@@ -218,7 +218,7 @@ class Page:
 class Story:
     """What a directory says above its runs, as that of a chain of jobs does: in one line, and all of it.
 
-    ``section`` is for a page, ``blocks`` for a summary, and ``progress`` for who watches.
+    ``blocks`` are for a page and a summary, ``progress`` for who watches.
     """
 
     name: str
@@ -227,7 +227,6 @@ class Story:
     study: str
     is_over: bool
     values: object
-    section: Callable[[], Iterable[Block]]
     blocks: Callable[[], Sequence[Block]]
     progress: Callable[[], Sequence[Block]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GREY = "#5A5A5A"
-HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
+HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": "#5A5A5A", "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
@@ -81,11 +80,6 @@ def colour_of(index: int) -> str:
     return _COLOURS[index % len(_COLOURS)]
 
 
-def marker_of(index: int) -> str:
-    """Its marker: pairs of both repeat after 42."""
-    return _MARKERS[index % len(_MARKERS)]
-
-
 class Panel:
     """An axes with the entries of its legend, which it gets from whoever draws."""
 
@@ -109,10 +103,6 @@ class Panel:
 
         self.name(Patch(**shape), text)
 
-    def shade(self, text: str, colour: str) -> None:
-        """Say in the legend what is shaded."""
-        self.area(text, color=colour, alpha=0.25, linewidth=0)
-
     def line(self, x: ArrayLike, y: ArrayLike, text: str, **style: Any) -> None:
         """Draw a line and name it."""
         self.name(self.axes.plot(x, y, **style)[0], text)
@@ -129,24 +119,15 @@ class Panel:
 
 
 def one_panel(draw: Callable[..., None], height: float, *of: Any) -> Figure:
-    """Make a figure of one panel, narrow enough for a telephone, of what the function gets beside it."""
-    return stacked([draw], [height], *of)
-
-
-def stacked(draw: Sequence[Callable[..., None]], heights: Sequence[float], *of: Any) -> Figure:
-    """Make a figure of panels one below the other, as wide as one, with a common axis and a legend below them all."""
+    """Make a figure of one panel with a legend below it, narrow enough for a telephone, of what the function gets."""
     from matplotlib.figure import Figure
 
     with _drawing():
-        figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
-        grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
-        panels = [Panel(axes) for axes in grid]
-        for panel, draw_panel in zip(panels, draw, strict=True):
-            draw_panel(panel, *of)
-        for panel in panels[:-1]:
-            panel.axes.set_xlabel("")
-        entries = {text: handle for panel in panels for text, handle in panel.entries.items()}
-        figure.set_figheight(sum(heights) + 0.19 * len(entries))
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        panel = Panel(figure.subplots())
+        draw(panel, *of)
+        entries = panel.entries
+        figure.set_figheight(height + 0.19 * len(entries))
         legend = figure.legend(list(entries.values()), [*map(str, range(len(entries)))], loc="outside lower left")
         # Labels are set afterwards: one that begins with "_" would be left out.
         for label, text in zip(legend.get_texts(), entries, strict=True):
@@ -204,7 +185,9 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
         shown = [*counts.tolist(), *(float(split[who]) for split in marks.values())]
         ranks = np.union1d(np.geomspace(min(shown), max(shown), _GRID_POINTS), shown)
         curve = recommendation.predicted(who, ranks) * unit.per_second
-        look: dict[str, Any] = {"color": colour_of(index), "marker": marker_of(index), "markersize": 5}
+        # Pairs of colour and marker repeat after 42.
+        marker = _MARKERS[index % len(_MARKERS)]
+        look: dict[str, Any] = {"color": colour_of(index), "marker": marker, "markersize": 5}
         model = recommendation.models[who]
         if hasattr(model, "predict_interval"):
             edges = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
@@ -282,7 +265,7 @@ def landscape_of(recommendation: Recommendation) -> tuple[Array, Array]:
 
 
 def landscape_chart(recommendation: Recommendation) -> Chart:
-    """Draw the window time over the split of two participants."""
+    """Draw the window time over the split of the two participants that there are."""
     return Chart(
         "landscape",
         "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
@@ -305,7 +288,8 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
         edge = (1.0 - recommendation.level) / 2.0
         low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0) * unit.per_second
         axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
-        panel.shade(f"{percent(recommendation.level, 0)} interval of the window time", "black")
+        interval = f"{percent(recommendation.level, 0)} interval of the window time"
+        panel.area(interval, color="black", alpha=0.25, linewidth=0)
     marks = {"recommended": (recommendation.split[first], recommendation.window_seconds, "*")}
     for kind, other in recommendation.alternatives.items():
         # A split of more ranks, where not all were worth giving out, has no place on this axis.
@@ -323,11 +307,3 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
     panel.label(f"Window time over the split of {total} {word}", xlabel, f"time per window ({unit.symbol})")
     plain_log_ticks(axes, x=False)
     whole_ticks(axes.xaxis)
-
-
-CHARTS: dict[str, Callable[[Recommendation], Chart]] = {
-    "scaling": scaling_chart,
-    "comparison": comparison_chart,
-    "landscape": landscape_chart,
-}
-"""By name; the landscape needs two participants."""

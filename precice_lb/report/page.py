@@ -37,10 +37,9 @@ from precice_lb.report.blocks import (
     ranks_text,
     short_names,
 )
-from precice_lb.report.charts import CHARTS
+from precice_lb.report.charts import comparison_chart, landscape_chart, scaling_chart
 from precice_lb.report.render import attempted
-from precice_lb.report.runs import quality_section, split_of, window_section
-from precice_lb.report.summary import RunSummary, summarise
+from precice_lb.report.runs import NO_RUNS, quality_section, split_of, window_section
 from precice_lb.rooms import hooks
 from precice_lb.text import first_of, visible
 
@@ -51,10 +50,6 @@ if TYPE_CHECKING:
 _LIBRARIES = ("precice_lb", "numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
 # What stores say of runs, and by which entries.
 _RECORDED = {"runs recorded on": ("hostname", "cpu_model"), "runs recorded with": ("backend", "precice_version")}
-_NO_RUNS = (
-    "no recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
-    "precice-lb import, and give its stores as a source"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +76,9 @@ class Evidence:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """How to write each participant's name in tables: in one line, long ones without their middle."""
-        return short_names(self._participants, 40)
-
-    @cached_property
-    def labels(self) -> dict[str, str]:
-        """How to write it in figures, where there is less room."""
-        return short_names(self._participants, 16)
-
-    @property
-    def _participants(self) -> dict[str, None]:
-        """Names, those of the split first."""
-        return dict.fromkeys([*self.recommendation.split, *(who for run in self.runs for who in run.participants)])
+        """How to write each name, those of the split first: in one line, long ones without their middle."""
+        names = [*self.recommendation.split, *(who for run in self.runs for who in run.participants)]
+        return short_names(dict.fromkeys(names), 40)
 
     @cached_property
     def repeats(self) -> list[CoupledRun]:
@@ -118,13 +104,8 @@ class Evidence:
     def shown_run(self) -> CoupledRun:
         """That with the median window among them, of an even number the faster one of the middle."""
         if not self.repeats:
-            raise Missing(_NO_RUNS)
+            raise Missing(NO_RUNS)
         return self.repeats[(len(self.repeats) - 1) // 2]
-
-    @cached_property
-    def shown_summary(self) -> RunSummary:
-        """What that run spent its time on."""
-        return summarise([self.shown_run])[0]
 
     @cached_property
     def prospects(self) -> Prospects:
@@ -145,7 +126,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     recommendation, names = evidence.recommendation, evidence.names
     yield Paragraph(view.answer(recommendation, names), "lead")
     # The figure stands beside what follows, so that a first screen has all of it.
-    yield CHARTS["comparison"](recommendation)
+    yield comparison_chart(recommendation)
     yield Paragraph(view.gain(recommendation, names))
     yield CodeBlock("How to launch", "\n".join(_launch_lines(evidence)))
     yield from (Paragraph(str(warning), "warning") for warning in recommendation.warnings)
@@ -155,15 +136,12 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield DefinitionList(tuple(view.plan_facts(recommendation)))
 
 
-def _scripts(evidence: Evidence) -> list[Path]:
-    """Find the launch scripts of a campaign."""
-    return [*evidence.launch.glob("run.sh"), *evidence.launch.glob("job.sbatch")] if evidence.launch else []
-
-
 def _launch_lines(evidence: Evidence) -> Iterator[str]:
     """Say how to start the recommended split: by a campaign's scripts, else rank by rank, as recorded runs began."""
-    if scripts := _scripts(evidence):
-        yield from (f"{'sbatch' if path.suffix == '.sbatch' else 'sh'} {shlex.quote(str(path))}" for path in scripts)
+    commands = {"run.sh": "sh", "job.sbatch": "sbatch"}
+    scripts = [path for name in commands if evidence.launch and (path := evidence.launch / name).exists()]
+    if scripts:
+        yield from (f"{commands[path.name]} {shlex.quote(str(path))}" for path in scripts)
         return
     layouts = evidence.recommendation.layouts
     started = evidence.shown_run.participants if evidence.repeats else {}
@@ -180,7 +158,7 @@ def splits_section(evidence: Evidence) -> Iterator[Block]:
     recommendation = evidence.recommendation
     yield view.comparison_table(recommendation)
     if len(recommendation.split) == 2:
-        yield CHARTS["landscape"](recommendation)
+        yield landscape_chart(recommendation)
     yield from view.near_tables(recommendation)
     yield from view.tradeoff_tables(recommendation)
     wanted = {"present": "the split in use (--present)", "degrees-of-freedom": "degrees of freedom (--set)"}
@@ -191,7 +169,7 @@ def splits_section(evidence: Evidence) -> Iterator[Block]:
 def scaling_section(evidence: Evidence) -> Iterator[Block]:
     """Show each participant's time over its ranks: model, interval, measurements, recommended and present counts."""
     recommendation, names = evidence.recommendation, evidence.names
-    yield CHARTS["scaling"](recommendation)
+    yield scaling_chart(recommendation)
     yield view.evidence_table(recommendation, names)
     yield from view.measured_tables(recommendation)
     yield DefinitionList(tuple(view.facts(recommendation, names)))
@@ -276,7 +254,7 @@ def build_page(evidence: Evidence) -> Page:
     title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
     if story is not None:
         # What it says comes first: a chain's own decisions know what a change costs, and a recommendation does not.
-        wanted = {story.name: (story.title, lambda _: story.section()), **wanted}
+        wanted = {story.name: (story.title, lambda _: story.blocks()), **wanted}
         title = story.line
     sections: list[Section] = []
     missing: dict[str, list[str]] = {}
@@ -306,5 +284,5 @@ def _blocks(make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> 
 def story_page(story: Story, problem: str) -> Page:
     """Make a page of what a directory says above its runs alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
-    section = Section(story.name, story.title, (*story.section(), missing))
+    section = Section(story.name, story.title, (*story.blocks(), missing))
     return Page(story.line, story.study, (section,))

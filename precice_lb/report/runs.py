@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from precice_lb.check import check_runs
-from precice_lb.report.blocks import Block, Chart, Paragraph, Table, or_dash, percent, seconds_unit, short_names
-from precice_lb.report.charts import GREY, Panel, colour_of, marker_of, one_panel, whole_ticks
+from precice_lb.report.blocks import Block, Missing, Paragraph, Table, or_dash, percent, seconds_unit, short_names
+from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import run_blocks
 from precice_lb.text import plural, visible
 
@@ -19,12 +16,12 @@ if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.report.page import Evidence
 
-Array = NDArray[np.float64]
-
+NO_RUNS = (
+    "no recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
+    "precice-lb import, and give its stores as a source"
+)
 # Ranks that differ by more than this share are worth a word.
 _WORTH_A_WORD = 0.2
-# Windows of a chart at most; more are averaged in groups.
-_MOST_POINTS = 400
 # Where else the same was found.
 _MOST_NAMED = 8
 
@@ -37,7 +34,8 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
 
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Say what a typical window consists of, and where ranks of a participant differ."""
-    run, summary, split = evidence.shown_run, evidence.shown_summary, evidence.recommendation.split
+    run, split = evidence.shown_run, evidence.recommendation.split
+    (summary,) = summarise([run])
     text = (
         f"Measured in run {visible(run.name)} on {split_of(run, split)}, the recorded split nearest to the recommended"
     )
@@ -56,34 +54,9 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
 
 def quality_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether the recorded runs are fit to learn from."""
-    run = evidence.shown_run
+    if not evidence.repeats:
+        raise Missing(NO_RUNS)
     yield from finding_blocks(check_runs(evidence.runs))
-    if values := {who: part.compute_seconds for who, part in run.participants.items() if part.compute_measured}:
-        yield _course_chart(run, values, evidence.labels)
-
-
-def _course_chart(run: CoupledRun, values: Mapping[str, Array], names: Mapping[str, str]) -> Chart:
-    """Draw compute times over the windows of a run, where warm-up, drift and outliers are to be seen."""
-    unit = seconds_unit([float(np.nanmedian(seconds)) for seconds in values.values()])
-
-    def draw(panel: Panel) -> None:
-        for index, (who, part) in enumerate(run.participants.items()):
-            if who in values:
-                look = {"color": colour_of(index), "marker": marker_of(index), "markersize": 3}
-                panel.line(_thinned(part.windows), _thinned(values[who]) * unit.per_second, names[who], **look)
-        panel.axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
-        panel.shade("warm-up, left out", GREY)
-        panel.label("Compute time in every window", "time window (number)", f"compute time per window ({unit.symbol})")
-        panel.axes.set_ylim(bottom=0)
-        whole_ticks(panel.axes.xaxis, 7)
-
-    caption = f"Compute time of each participant in the windows of run {visible(run.name)}."
-    return Chart("windows", caption, one_panel(draw, 2.7))
-
-
-def _thinned(values: NDArray[Any]) -> Array:
-    step = max(-(-len(values) // _MOST_POINTS), 1)
-    return np.asarray(values[: len(values) // step * step].reshape(-1, step).mean(axis=1))
 
 
 def check_blocks(result: CheckResult) -> list[Block]:

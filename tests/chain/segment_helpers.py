@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from calibrate_helpers import COUPLED as SOLVER
-from calibrate_helpers import finished_runs, recording, write_study
+from calibrate_helpers import finished_runs, quiet, recording, write_study
 from clock_helpers import study_environment
 
+from precice_lb.campaign.campaign import Report
 from precice_lb.campaign.state import RunRecord
+from precice_lb.campaign.study import Study
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.steps import Decide
+from precice_lb.chain.next import run_chain
+
+Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]
 
 CHAIN = """\
 [chain]
@@ -56,6 +61,12 @@ def assert_state(run: Path, windows: int) -> None:
     """What the solvers of a run have left is the state of one run of so many windows."""
     for name in ("Left", "Right"):
         np.testing.assert_array_equal(np.load(run / "case" / f"state-{name}.npy"), expected_state(windows))
+
+
+def run_with(decide: Decide, study: Study, directory: Path, report: Report | None = quiet) -> Path:
+    """Run a chain with decisions of a test's own."""
+    with mock.patch("precice_lb.chain.steps.decide", decide):
+        return run_chain(study, directory, report=report)
 
 
 def planned(*splits: Mapping[str, int]) -> Decide:

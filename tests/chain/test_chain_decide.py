@@ -229,13 +229,3 @@ def test_damage_is_told_in_one_line(tmp_path: Path, block: str) -> None:
     with pytest.raises(CalibrationError) as caught:
         read_chain(tmp_path)
     assert str(caught.value).replace(str(tmp_path), "DIRECTORY") == expected
-
-
-def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    chain_of(SPLITS[:1]).save(tmp_path)
-    path = tmp_path / CHAIN_FILE
-    text = path.read_text().rstrip()
-    for length in range(len(text)):
-        path.write_text(text[:length])
-        with pytest.raises(CalibrationError, match="cannot be read"):
-            read_chain(tmp_path)

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
-from calibrate_helpers import changed, quiet, refusals, runs_of
-from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_chain
+from calibrate_helpers import changed, refusals, runs_of
+from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, run_with, write_chain
 
 from precice_lb.campaign import Event, read_study
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.next import run_chain
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 
@@ -52,7 +51,7 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     directory = tmp_path / "chain"
     first = 1 if "xml" in place else 2
     with pytest.raises(TooFewRunsError, match=problem) as caught:
-        run_chain(read_study(path), directory, report=quiet, decider=planned(*STAYS))
+        run_with(planned(*STAYS), read_study(path), directory)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"segment {first} failed, the state before it is intact: Left 1, Right 3 in ")
     assert outcomes(directory)[-1][0] == first
@@ -64,7 +63,7 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     if "xml" in place:
         # Another configuration, and nothing is done yet.
         assert not [run for run in runs_of(directory) if run.outcome == "finished"]
-    run_chain(read_study(path), directory, report=quiet, decider=planned(*STAYS))
+    run_with(planned(*STAYS), read_study(path), directory)
     written = page(directory)
     assert (written["problem"], written["windows_done"], len(written["segments"])) == (None, 8, 2)
     finished = [number for number, outcome in outcomes(directory) if outcome == "finished"]
@@ -86,7 +85,7 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
         return planned({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})(segments, question)
 
     events: list[Event] = []
-    run_chain(study, tmp_path / "chain", report=events.append, decider=decide)
+    run_with(decide, study, tmp_path / "chain", report=events.append)
     assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "finished"), (3, "finished")]
     segments = page(tmp_path / "chain")["segments"]
     assert [each["split"] for each in segments] == [*STAYS, {"Left": 3, "Right": 1}]
@@ -115,7 +114,7 @@ def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Pat
     (tmp_path / "case" / "mesh").mkdir()
     (tmp_path / "case" / "mesh" / "points").write_text("1 2 3")
     with pytest.raises(TooFewRunsError, match=r"mesh/points lies in mesh, which is a link in the copies of the case"):
-        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+        run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     assert (tmp_path / "case" / "mesh" / "points").read_text() == "1 2 3"
 
 
@@ -123,26 +122,26 @@ def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
     links = 'os.replace(f"{file}.new.npy", f"out-{name}.npy")\n    os.symlink(f"out-{name}.npy", file)\n'
     path = write_chain(tmp_path, solver=SOLVER.replace('os.replace(f"{file}.new.npy", file)', links))
     with pytest.raises(TooFewRunsError, match=r"state-Left\.npy is a link to out-Left\.npy, which is not carried: add"):
-        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+        run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     # Of the finished segment nothing is lost.
     changed(path, ('"state-*.npy"', '"state-*.npy", "out-*.npy"'), ("total = 12", "total = 4"))
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     assert page(tmp_path / "chain")["windows_done"] == 4
 
 
 @SLOW
 def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+    run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     changed(path, ("solver.py Left 0.6", "solver.py Left 0.7"))
     with pytest.raises(CalibrationError, match=r"holds a campaign of another study \(participants changed\)"):
-        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
+        run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     # Lengths may change: here it goes on.
     changed(path, ("Left 0.7", "Left 0.6"), ("total = 12", "total = 14"), ("windows = 4", "windows = 6"))
     # So may files, which is how something is mended; that is said.
     solver = tmp_path / "case" / "solver.py"
     solver.write_text(solver.read_text() + "\n")
     events: list[Event] = []
-    run_chain(read_study(path), tmp_path / "chain", report=events.append, decider=planned(*STAYS, STAYS[0]))
+    run_with(planned(*STAYS, STAYS[0]), read_study(path), tmp_path / "chain", report=events.append)
     assert str(events[0]) == "the next segment has other files of the case than the last: solver.py"
     assert [each["windows"] for each in page(tmp_path / "chain")["segments"]] == [4, 4, 4, 2]

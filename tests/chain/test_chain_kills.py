@@ -23,11 +23,10 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 DRIVER = """\
 import sys
 from pathlib import Path
-from segment_helpers import planned
+from segment_helpers import planned, run_with
 from precice_lb.campaign import read_study
-from precice_lb.chain.next import run_chain
 plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
-run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
+run_with(planned(*plan), read_study(sys.argv[1]), Path(sys.argv[2]), report=None)
 """
 SPLITS = [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}]
 # Kills who started it, once, as a machine that goes down between a segment's run and the collection of its state.

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import changed, quiet, run_study
-from segment_helpers import CHAIN, assert_state, page, planned, write_chain
+from segment_helpers import CHAIN, assert_state, page, planned, run_with, write_chain
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.next import run_chain
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
 
@@ -42,7 +41,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
     (tmp_path / "case" / "elsewhere").symlink_to(tmp_path)
     directory = tmp_path / "chain"
     events: list[Event] = []
-    assert run_chain(study, directory, report=events.append, decider=planned(*SPLITS)) == directory / "chain.json"
+    assert run_with(planned(*SPLITS), study, directory, report=events.append) == directory / "chain.json"
     assert_state(directory / "runs" / "003-Left3-Right1", 10)
     assert_state(directory / "runs" / "001-Left1-Right3", 4)
 
@@ -88,7 +87,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
     assert lines[-1] == "the chain has come to its end: 10 windows"
     assert len((directory / "campaign.log").read_text().splitlines()) == len(lines) == 8
     # Called again, it is at its end.
-    run_chain(study, directory, report=quiet, decider=planned())
+    run_with(planned(), study, directory)
     assert page(directory) == written
     with pytest.raises(CalibrationError, match="holds a campaign of another study"):
         run_campaign(study, directory, report=quiet)
@@ -103,7 +102,7 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
         seen.append((segments, question))
         return Decision({"Left": 2, "Right": 1}, "learn", "")
 
-    run_chain(study, tmp_path / "chain", report=quiet, decider=decide)
+    run_with(decide, study, tmp_path / "chain")
     runs = sorted((tmp_path / "chain" / "runs").glob("*"))
     patched = [read_configuration(run / "case" / "precice-config.xml").coupling_schemes[0] for run in runs]
     assert [scheme.max_time_windows for scheme in patched] == [5, 3]
@@ -135,7 +134,7 @@ templates = ["dict.in"]
     (tmp_path / "case" / "dict.in").write_text("segment {segment} from {start_time} on {ranks}")
     changed(tmp_path / "case" / "precice-config.xml", ('size value="1"', 'size value="0.1"'))
     study = read_study(path)
-    run_chain(study, tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    run_with(planned(*SPLITS), study, tmp_path / "chain")
     assert (tmp_path / "trace").read_text().splitlines() == [
         "prepare Left 1 0 1 nothing",
         *("collect Left 1 0 1 4.0", "again Left 1 4.0", "collect Right 1 4.0"),
@@ -168,7 +167,7 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
         asked.append(question)
         return Decision(dict(segments[-1].split), "stay", "stay")
 
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=decide)
+    run_with(decide, read_study(path), tmp_path / "chain")
     for question in asked:
         for name, work in (("Left", 0.6), ("Right", 0.3)):
             ranks, seconds, errors = question.earlier[name].T
@@ -179,7 +178,7 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
 
 def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     path = write_chain(tmp_path, chain=CHAIN.replace("state-*.npy", "*").replace("total = 12", "total = 8"))
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
+    run_with(planned(*SPLITS), read_study(path), tmp_path / "chain")
     last = tmp_path / "chain" / "runs" / "002-Left2-Right2"
     assert_state(last, 8)
     sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}

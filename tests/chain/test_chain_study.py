@@ -11,7 +11,6 @@ from segment_helpers import CHAIN
 
 from precice_lb.campaign import Study, read_study
 from precice_lb.case import parse_configuration
-from precice_lb.chain.document import Segment
 from precice_lb.chain.segments import ChainWindows
 from precice_lb.chain.steps import forgotten_state
 from precice_lb.exceptions import StudyError
@@ -91,26 +90,6 @@ def test_what_has_no_end_or_no_size_of_windows_is_no_chain(tmp_path: Path) -> No
     limit = ('<max-time-windows value="1000" />', '<max-time value="10" />')
     with pytest.raises(StudyError, match=r"chain\.total: expected the number of time windows of the whole chain"):
         ChainWindows(study_of(tmp_path / "endless", CHAIN.replace("total = 12\n", ""), edits=(*edits, limit)))
-
-
-def segment(split: dict[str, int], windows: int, seconds: float, border: float = 0.0) -> Segment:
-    return Segment(split, windows, seconds, {}, border_seconds=border)
-
-
-def test_minutes_become_windows_at_the_expected_window_time(tmp_path: Path) -> None:
-    windows = ChainWindows(study_of(tmp_path, CHAIN.replace("windows = 4", "minutes = 2").replace("12", "1000")))
-    a, b, c = {"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}
-    # The first one has runs.windows.
-    assert windows.of_next([]) == 7
-    first = segment(a, 7, 0.5, border=20.0)
-    assert windows.of_next([first], a) == 200
-    # Of a split that never ran the last one's time is what is known, of others their own.
-    second = segment(b, 200, 0.25, border=40.0)
-    assert windows.of_next([first, second]) == windows.of_next([first, second], c) == 320
-    assert windows.of_next([first, second], a) == 160
-    assert windows.of_next([first, segment(b, 900, 0.25)], a) == 93
-    # Borders longer than the segment.
-    assert windows.of_next([segment(a, 7, 0.5, border=130.0)]) == 1
 
 
 ZERO_A, ZERO_B = "A reads FromB as zero", "B reads FromA as zero"

@@ -1,4 +1,4 @@
-"""Campaigns and chains that outlive what a real Slurm does to them, in both configurations.
+"""Chains that outlive what a real Slurm does to them, in both configurations.
 
 Each time nothing is left in the queue, nothing has run twice, and the split that is recommended is the best one by the
 law of the solvers.
@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import recording, runs_of, write_case, write_study
 from clock_helpers import study_environment
-from conftest import FULL_COUNTS
-from segment_helpers import SOLVER, page
-from slurm_helpers import ask, controller_away, mpi_plugin, submitted, wait_until
+from segment_helpers import SOLVER, following, page
+from slurm_helpers import ask, mpi_plugin, submitted, wait_until
 
 from precice_lb.campaign.state import RunRecord
 
@@ -30,10 +28,8 @@ while os.path.exists("{place}/wait"):
     open(f"{place}/waits-{name}", "w").close()
     os.system("sleep 0.1")
 participant = p"""
-SECONDS = 60 if FULL_COUNTS else 5
 # By the law 0.6 / Left and 0.4 / Right seconds.
 BEST = {"Left": 3, "Right": 2}
-SPLITS = "splits = [{Left=3, Right=2}, {Left=2, Right=2}, {Left=4, Right=1}, {Left=1, Right=1}]"
 
 
 @pytest.fixture(scope="module")
@@ -46,24 +42,18 @@ def launcher(cluster: str) -> str:
 class Case:
     """A case below a directory whose solvers wait, and what runs it."""
 
-    def __init__(self, place: Path, launcher: str, runs: str = "", chain: str = "") -> None:
+    def __init__(self, place: Path, launcher: str) -> None:
         self.place, self.directory = place, place / "out"
         write_case(place, SOLVER.replace("participant = p", WAITS.replace("{place}", str(place))))
-        extra = f"{study_environment()}\n{chain}"
-        path = write_study(place, runs=runs, launcher=launcher, extra=extra, case='network = "lo"')
+        extra = f"{study_environment()}\n{CHAIN}"
+        path = write_study(place, runs="retries = 1", launcher=launcher, extra=extra, case='network = "lo"')
         path.write_text(path.read_text().replace("ranks = 4", "ranks = 5"))
         self.study = recording(path, Left=0.6, Right=0.4)
         (place / "wait").touch()
         self.jobs_before = submitted()
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        tokens = [sys.executable, "-m", "precice_lb", *words, str(self.study)]
-        tokens += ["--directory" if words == ("calibrate",) else "--output", str(self.directory)]
-        return subprocess.Popen(tokens, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def call(self, *words: str) -> str:
-        said, _ = self.start(*words).communicate(timeout=600)
-        return said
+    def submit(self) -> None:
+        following(self.study, "--submit", "--output", str(self.directory))
 
     def job(self) -> str:
         """Wait until both participants wait; the number of their job."""
@@ -101,13 +91,8 @@ class Case:
         return runs
 
 
-def inflict(trouble: str, case: Case, job: str, seconds: float = 240) -> None:
-    """Do to a running job what a cluster does, and wait so long for its end where that is one."""
-    if trouble == "controller away":
-        with controller_away():
-            case.go()
-            time.sleep(SECONDS)
-        return
+def inflict(trouble: str, job: str) -> None:
+    """Do to a running job what a cluster does, and wait for its end where that is one."""
     if trouble == "cancelled":
         ask("scancel", job)
     elif trouble == "time limit":
@@ -116,7 +101,7 @@ def inflict(trouble: str, case: Case, job: str, seconds: float = 240) -> None:
         (node,) = {line.split()[0] for line in ask("squeue", "--noheader", f"--jobs={job}", "--format=%N").splitlines()}
         ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
         return
-    wait_until(lambda: has_ended(job), seconds, "the job's end")
+    wait_until(lambda: has_ended(job), 240, "the job's end")
 
 
 def has_ended(job: str) -> bool:
@@ -129,29 +114,7 @@ def resume_nodes() -> None:
         ask("scontrol", "update", f"nodename={node}", "state=resume")
 
 
-TROUBLES = ["cancelled", *(pytest.param(text, marks=FULL) for text in ("controller away", "time limit", "drained"))]
-
-
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_campaign_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
-    case = Case(tmp_path, launcher, f"{SPLITS}\nretries = 1")
-    campaign = case.start("calibrate")
-    try:
-        inflict(trouble, case, case.job())
-        case.go()
-        said, _ = campaign.communicate(timeout=600)
-    finally:
-        campaign.kill()
-        resume_nodes()
-    assert campaign.returncode == 0, said
-    outcomes = [run.outcome for run in runs_of(case.directory)]
-    hit = {"cancelled": ["lost"], "time limit": ["timeout"]}.get(trouble, [])
-    if trouble == "controller away":
-        # A step that finds no controller has not run.
-        assert outcomes.count("lost") <= 1, said
-        outcomes = [outcome for outcome in outcomes if outcome != "lost"]
-    assert outcomes == [*hit, *["finished"] * 4], said
-    case.check(len(runs_of(case.directory)))
+TROUBLES = ["cancelled", *(pytest.param(text, marks=FULL) for text in ("time limit", "drained"))]
 
 
 CHAIN = '[chain]\nwindows = 3\ntotal = 12\nstart = {Left = 2, Right = 2}\ncarry = ["state-*.npy"]\n'
@@ -159,21 +122,21 @@ CHAIN = '[chain]\nwindows = 3\ntotal = 12\nstart = {Left = 2, Right = 2}\ncarry 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_chain_of_jobs_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
-    case = Case(tmp_path, launcher, runs="retries = 1", chain=CHAIN)
+    case = Case(tmp_path, launcher)
     case.go()
-    case.call("chain", "next", "--submit")
+    case.submit()
     wait_until(lambda: page(case.directory)["windows_done"] >= 3, 120, "the first segment's end")
     case.stop()
     try:
         job = case.job()
         number = len(runs_of(case.directory))
-        inflict(trouble, case, job)
+        inflict(trouble, job)
         if trouble == "cancelled":
             # That stops the chain.
             assert not ask("squeue", "--noheader").strip()
         case.go()
         if trouble in ("cancelled", "time limit"):
-            case.call("chain", "next", "--submit")
+            case.submit()
         wait_until(lambda: page(case.directory)["windows_done"] == 12, 240, "the chain's end")
     finally:
         resume_nodes()
@@ -182,21 +145,3 @@ def test_a_chain_of_jobs_survives(tmp_path: Path, launcher: str, trouble: str) -
     assert [run.outcome for run in runs][number - 1 :][: len(hit)] == hit, case.log()
     case.check(4 + len(hit))
     assert [run.outcome for run in runs].count("finished") == 4
-
-
-@FULL
-@pytest.mark.parametrize("trouble", ["controller away", "cancelled"])
-def test_a_chain_in_one_allocation_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
-    case = Case(tmp_path, launcher, "campaign", chain=CHAIN)
-    chain = case.start("chain")
-    try:
-        inflict(trouble, case, case.job(), 60)
-        case.go()
-        said, _ = chain.communicate(timeout=600)
-    finally:
-        chain.kill()
-    assert chain.returncode == 0, said
-    lost = [run.outcome for run in runs_of(case.directory)].count("lost")
-    assert lost <= 1, said
-    assert lost or trouble == "controller away"
-    case.check(1 + lost)

@@ -24,7 +24,6 @@ from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.published.factorized import NeuralRegressor
-from precice_lb.report.charts import CHARTS
 
 # One that draws curves from a posterior, and one that does not.
 every_learner = pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["bayes", "pmnf"])
@@ -155,7 +154,7 @@ def test_results_stand_where_figures_and_sections_fail(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("nothing to draw")
 
-    monkeypatch.setitem(CHARTS, "scaling", broken)
+    monkeypatch.setattr("precice_lb.report.page.scaling_chart", broken)
     arguments = ["report", *table, "-o", str(tmp_path / "page")]
     assert main(arguments) == 0
     assert capsys.readouterr().err == (

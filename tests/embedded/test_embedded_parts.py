@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
-from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file, write_frame
+from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file
 from precice_lb.embedded.files import LogFile
 from precice_lb.embedded.timeline import Clock, Waveform
 
@@ -257,17 +257,3 @@ def test_different_configurations_are_an_error_on_both_sides(tmp_path: Path) -> 
     for future in _meet(tmp_path, ("one", "another")):
         with pytest.raises(CouplingError, match="configurations that differ"):
             future.result()
-
-
-def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
-    a = m2n(tmp_path)
-    with ThreadPoolExecutor() as pool:
-        acceptor = pool.submit(connect, "A", [a], "same", 20.0)
-        while not published_file(a).exists():
-            time.sleep(0.01)
-        told = json.loads(published_file(a).read_text())
-        greeting = {"token": told["token"], "protocol": 1, "configuration": "same"}
-        with socket.create_connection((told["address"], told["port"])) as earlier:
-            write_frame(earlier, json.dumps(greeting).encode())
-            with pytest.raises(CouplingError, match="install the same version for both"):
-                acceptor.result()

@@ -225,11 +225,6 @@ def test_the_error_is_that_of_the_guess_over_that_of_the_last_value() -> None:
     assert errors[1:] == pytest.approx((1.0, 1.0, np.hypot(2.0, 4.0) / 5.0, np.hypot(3.0, 1.0) / 5.0))
 
 
-@pytest.mark.parametrize("entries", [0, 1, 5])
-def test_what_rests_is_guessed_without_a_word(entries: int) -> None:
-    assert all(math.isnan(error) for _, error in _run(Guesser(), np.ones((20, entries))))
-
-
 def test_unwanted_is_the_value_itself() -> None:
     guesser = Guesser()
     _run(guesser, _planted("linear", 20))
@@ -248,28 +243,6 @@ def test_what_is_not_finite_is_an_error_and_then_held(value: float) -> None:
     _run(guesser, _planted("linear", 20))
     with pytest.raises((ArithmeticError, np.linalg.LinAlgError, ValueError)):
         guesser.propose(np.full(12, value), wanted=True)
-    guesser.give_up()
-    _holds_for_ever(guesser)
-
-
-class _Failing(Extrapolation):
-    def __init__(self) -> None:
-        super().__init__(1)
-        self._calls = 0
-
-    def predict(self, history: History, value: np.ndarray) -> np.ndarray:
-        self._calls += 1
-        if self._calls > 4:
-            raise RuntimeError("planted")
-        return super().predict(history, value)
-
-
-def test_a_predictor_that_fails_is_the_caller_s_to_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proposal of before the failure is not taken for the one that was sent."""
-    monkeypatch.setitem(predictors.CANDIDATES, "linear", _Failing)
-    guesser = Guesser()
-    with pytest.raises(RuntimeError, match="planted"):
-        _run(guesser, _planted("linear", 20))
     guesser.give_up()
     _holds_for_ever(guesser)
 

@@ -150,14 +150,6 @@ def test_tables_become_loads_and_what_is_not_said_is_nothing(tmp_path: Path) -> 
     assert (second.run, second.counts.tolist(), second.seconds.tolist()) == ("b", [[30, 0]], [3])
 
 
-def test_one_run_needs_no_name_and_rows_no_order(tmp_path: Path) -> None:
-    counts = _file(tmp_path, "c.csv", "Count;Feature;Rank\n2;cells;1\n1;cells;0\n")
-    seconds = _file(tmp_path, "s.csv", "seconds;rank\n4;1\n3;0\n")
-    (load,) = loads_of_tables(read_counts(counts), read_seconds(seconds))
-    assert (load.run, load.counts.tolist(), load.seconds.tolist()) == ("", [[1], [2]], [3, 4])
-    assert np.issubdtype(load.counts.dtype, np.float64)
-
-
 @pytest.mark.parametrize("block", refusals("inside-refused.txt"))
 def test_tables_that_cannot_be_are_refused(tmp_path: Path, block: str) -> None:
     *changes, expected = block.split("\n")

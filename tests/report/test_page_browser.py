@@ -81,12 +81,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: write_report(build_page(each), place / name)[0] for name, each in made.items()}
 
 
-def opened(browser: Any, path: Path, screen: str, *, scripts: bool = True, dark: bool = False) -> tuple[Any, list[str]]:
+def opened(browser: Any, path: Path, screen: str, *, dark: bool = False) -> tuple[Any, list[str]]:
     """A page, and what went wrong with it."""
     width, height = SCREENS[screen]
     context = browser.new_context(
         viewport={"width": width, "height": height},
-        java_script_enabled=scripts,
         color_scheme="dark" if dark else "light",
     )
     # However busy the machine is.
@@ -100,8 +99,7 @@ def opened(browser: Any, path: Path, screen: str, *, scripts: bool = True, dark:
     if screen == "print":
         page.emulate_media(media="print")
     page.goto(path.as_uri())
-    if scripts:
-        page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     problems.remove(path.as_uri())
     return page, problems
 
@@ -143,17 +141,6 @@ def test_figures_can_be_read_and_nothing_is_wider_than_the_page(
             assert text["left"] >= frame["left"] - 1, (figure["name"], text)
             assert text["right"] <= frame["right"] + 1, (figure["name"], text)
             assert text["bottom"] <= frame["bottom"] + 1, (figure["name"], text)
-
-
-def test_the_page_says_the_same_without_scripts(browser: Any, reports: dict[str, Path]) -> None:
-    said = []
-    for scripts in (True, False):
-        page, problems = opened(browser, reports["runs"], "laptop", scripts=scripts)
-        said.append(page.text_content("body"))
-        assert problems == []
-        page.context.close()
-    assert said[0] == said[1]
-    assert "Recommended split: Inner" in said[0].replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_dark_page_is_dark_and_so_are_its_figures(browser: Any, reports: dict[str, Path]) -> None:

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
 from precice_lb.report.blocks import listed, seconds_unit, short_names
-from precice_lb.report.charts import CHARTS, figure_svg
+from precice_lb.report.charts import comparison_chart, figure_svg, landscape_chart, scaling_chart
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, rendered, write_recommendation
 from precice_lb.schedule import Schedule
@@ -110,7 +110,7 @@ def test_documents_are_the_same_every_time(plain: Recommendation, tmp_path: Path
     assert json.loads(before)["split"] == plain.split
     write_recommendation(plain, tmp_path)
     assert path.read_bytes() == before
-    assert CHARTS["scaling"](plain).svg == CHARTS["scaling"](plain).svg
+    assert scaling_chart(plain).svg == scaling_chart(plain).svg
 
 
 def test_json_has_null_where_json_has_no_number() -> None:
@@ -126,7 +126,7 @@ def labels(figure: Any) -> list[str]:
 
 
 def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> None:
-    left, right = (CHARTS[name](plain).figure.axes[0] for name in ("scaling", "landscape"))
+    left, right = (chart(plain).figure.axes[0] for chart in (scaling_chart, landscape_chart))
     assert (left.get_xscale(), left.get_yscale(), left.get_xlabel()) == (
         "log",
         "log",
@@ -148,7 +148,7 @@ def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> 
 
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
     recommendation = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
-    figure = CHARTS["scaling"](recommendation).figure
+    figure = scaling_chart(recommendation).figure
     assert any(text.startswith("_$x^2$: ") for text in labels(figure))
     svg = figure_svg(figure).decode()
     assert "_$x^2$: " in svg
@@ -157,7 +157,7 @@ def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) 
 
 def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
     recommendation = recommendation_for(tmp_path, ["A", "B", "C"])
-    chart = CHARTS["comparison"](recommendation)
+    chart = comparison_chart(recommendation)
     (axes,) = chart.figure.axes
     assert labels(chart.figure) == [*(f"compute time of {name}" for name in "ABC"), "waiting"]
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", axes.get_xlabel())
