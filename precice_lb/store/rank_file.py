@@ -101,8 +101,7 @@ def read_rank_file(path: Path) -> RankFile:
             check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
             configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
             dataset(file, "advances", ADVANCES.dtype)
-            dataset(file, "initialize", TABLES["initialize"].dtype)
-            initialize = table(file, "initialize")
+            initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].dtype)[...])
             metadata = validate(metadata_of(file.attrs), complete=True)
             # Ranks have the configuration in common.
             return RankFile(path, metadata, sys.intern(configuration), {"initialize": initialize}, read)
@@ -157,8 +156,10 @@ def opened(path: Path) -> h5py.File:
 
 def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
     """Read a single value; None where there is none."""
-    if name not in attributes:
-        return None
+    return _value(attributes, name) if name in attributes else None
+
+
+def _value(attributes: h5py.AttributeManager, name: str) -> Any:
     if attributes.get_id(name).shape != ():
         raise StoreError(f"attribute {name}: expected one value, found an array")
     value = attributes[name]
@@ -167,7 +168,7 @@ def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
 
 def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
     """Read the metadata that are attributes; keys that a later version added are passed over."""
-    return {name: decode(name, attribute(attributes, name)) for name in attributes if name in METADATA}
+    return {name: decode(name, _value(attributes, name)) for name in attributes if name in METADATA}
 
 
 def item(parent: h5py.Group, name: str, kind: type[h5py.Group] | type[h5py.Dataset]) -> Any:
