@@ -79,22 +79,6 @@ def test_steps_that_sum_to_the_window_end_it(length: float, count: int, windows:
         assert position.after(step) == 1.0
 
 
-def test_ten_tenths_and_what_is_left_of_a_window() -> None:
-    position = Position(0.3)
-    for _ in range(2):
-        assert position.after(0.1) == pytest.approx(1 / 3)
-        position.move(0.1)
-        assert position.after(0.1 + 0.1) == 1.0
-        position.move(0.1)
-        # 0.1 + 0.1 + 0.1 > 0.3
-        assert position.after(0.1) == 1.0
-        position.start_window()
-    # The last one is shorter.
-    position.start_window(0.2)
-    assert position.after(0.1) == pytest.approx(0.5)
-    assert (position.after(0.0), position.after(0.2)) == (0.0, 1.0)
-
-
 # --- what is written -----------------------------------------------------------------------------------------------
 
 
