@@ -169,7 +169,7 @@ def unlinked(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
     for package in packages():
         if f"{package}.{target}" in domain.objects:
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"{package}.{target}", node, contnode)
-    # Parameters stand in single backticks too; `tests/lint/test_docstrings.py` looks whether they exist.
+    # Parameters stand in single backticks too.
     if node.get("reftype") == "obj" and target.isidentifier() and target.islower():
         return contnode
     modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "precice_lb"]

@@ -16,9 +16,8 @@ def before(part: str, *new: str) -> tuple[str, str]:
 
 CASE = (Path(__file__).parent / "data" / "configurations" / "implicit-pair.xml").read_text(encoding="utf-8")
 
-READ_AT_A = '<mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />'
 MEASURE = '<absolute-convergence-measure data="Heat" mesh="B-Mesh" limit="1e-6" />'
-WRITE, READ = '<write-data name="Heat"', '<read-data name="Heat"'
+WRITE = '<write-data name="Heat"'
 PARALLEL = [("serial-implicit", "parallel-implicit"), ("</coupling-scheme:serial", "</coupling-scheme:parallel")]
 AITKEN = [("<acceleration:IQN-ILS>", "<acceleration:aitken>"), ("</acceleration:IQN-ILS>", "</acceleration:aitken>")]
 # A third solver, with an explicit scheme for data of B.

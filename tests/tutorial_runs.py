@@ -16,17 +16,12 @@ from record_helpers import environment
 
 @dataclass(frozen=True)
 class Tutorial:
-    """A case: by participant its directory and what python is given there; time windows; files it must write.
-
-    Nutils needs a Python of its own, and windows of half a minute fewer of them, by an edit of the configuration.
-    """
+    """A case: by participant its directory and what python is given there; time windows; files it must write."""
 
     directory: str
     participants: dict[str, tuple[str, list[str]]]
     windows: int
     writes: tuple[str, ...] = ()
-    nutils: bool = False
-    edit: tuple[str, str] = ("", "")
 
 
 def _oscillator(directory: str) -> Tutorial:
@@ -62,24 +57,6 @@ CASES = [
         ("*watchpoint*.log",),
     ),
 ]
-NUTILS = [
-    Tutorial(
-        directory,
-        {"Dirichlet": ("dirichlet-nutils", ["heat.py"]), "Neumann": ("neumann-nutils", ["heat.py"])},
-        windows=windows,
-        nutils=True,
-        edit=('<max-time value="1.0"', f'<max-time value="{windows / 10}"'),
-    )
-    for directory, windows in (("partitioned-heat-conduction", 3), ("partitioned-heat-conduction-direct", 10))
-] + [
-    Tutorial(
-        "channel-transport",
-        {"Fluid": ("fluid-nutils", ["fluid.py"]), "Transport": ("transport-nutils", ["transport.py"])},
-        windows=3,
-        nutils=True,
-        edit=('<max-time value="1.0"', '<max-time value="0.015"'),
-    )
-]
 
 
 def lay_out(tutorial: Tutorial, case: Path) -> None:
@@ -87,26 +64,17 @@ def lay_out(tutorial: Tutorial, case: Path) -> None:
     directory = os.environ.get("PRECICE_TUTORIALS")
     if not directory:
         pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
-    if tutorial.nutils and "PRECICE_NUTILS_PYTHON" not in os.environ:
-        pytest.skip("PRECICE_NUTILS_PYTHON does not name a Python with nutils 7 and pyprecice")
     shutil.copytree(Path(directory) / tutorial.directory, case, ignore=shutil.ignore_patterns("images", "*.sh"))
-    configuration, (old, new) = case / "precice-config.xml", tutorial.edit
-    text = configuration.read_text()
-    assert old in text
-    configuration.write_text(text.replace(old, new) if old else text)
 
 
 def run(tutorial: Tutorial, case: Path, options: list[str], **more: str) -> dict[str, tuple[int, bytes, bytes]]:
     """Exit code, standard output and standard error of each participant, which has more variables."""
     started = {}
-    python = os.environ["PRECICE_NUTILS_PYTHON"] if tutorial.nutils else sys.executable
     variables = {"MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if tutorial.nutils:
-        variables |= {"PYTHONPATH": "", "NUTILS_RICHOUTPUT": "no"}
     for name, (directory, arguments) in tutorial.participants.items():
         with (case / f"{name}.out").open("wb") as output, (case / f"{name}.err").open("wb") as errors:
             started[name] = subprocess.Popen(
-                [python, "-W", "ignore", *options, *arguments],
+                [sys.executable, "-W", "ignore", *options, *arguments],
                 cwd=case / directory,
                 env=environment(**variables | more),
                 stdout=output,

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import regret as benchmark
-from regret_parts.archive import Archive
-from regret_parts.decide import Split, choose, regret, score
-from regret_parts.evaluate import evaluate
+from regret_parts.decide import Split, choose, regret
 from regret_parts.families import FAMILIES
 from regret_parts.oracle import Oracle
 from regret_parts.readings import DESIGNS, draw_pair, read
-from regret_parts.simulate import simulate
 from regret_parts.statistics import describe, paired_ratio
 
 DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
@@ -57,15 +53,6 @@ def test_regret_and_choice_are_those_of_trying_all_splits() -> None:
     assert regret(pair.solvers, split, 40, (2, 38)) == 0
 
 
-def test_scores_are_of_true_windows() -> None:
-    solvers = (lambda ranks: 8 / ranks, lambda ranks: 8 / ranks)
-    splits = [Split((2, 6), (3.0, 5.0)), Split((4, 4), (3.0, 5.0)), None]
-    scores = score(solvers, [8, 8, 8], [(2, 6)] * 3, lambda: splits)
-    np.testing.assert_allclose(scores.regrets, [1, 0, 0])
-    np.testing.assert_array_equal(scores.covered, [1, 0, np.nan])
-    np.testing.assert_array_equal(scores.refused, [False, False, True])
-
-
 @pytest.mark.parametrize("noise", [0.05, 0.0])
 def test_the_oracle_knows_the_truth_it_was_given(noise: float) -> None:
     ranks = np.array(DESIGNS[7], dtype=np.float64)
@@ -78,27 +65,6 @@ def test_the_oracle_knows_the_truth_it_was_given(noise: float) -> None:
         assert error[:, 7:128].mean() < (0.05 if noise else 0.003)
         if not noise:
             assert error[:, 255].mean() < 0.02
-
-
-def test_an_archive_is_continued_and_joined(tmp_path: Path) -> None:
-    archive = Archive(tmp_path / "outcomes")
-    options: dict[str, Any] = {"points": 3, "noise": 0.05, "budgets": (128, 512), "seed": 1}
-    contestants = ("bayes", "pmnf", "equal")
-    simulate(FAMILIES[:1], ("bayes",), pairs=2, archive=archive, **options)
-    path = archive.path("bayes", "diffusive", 3, 0.05, (128, 512), 1, 1)
-    known = archive.load(path)
-    known[1].regrets[:] = 7.0
-    archive.save(path, known)
-    joined = simulate(FAMILIES[:1], contestants, pairs=3, archive=archive, **options).outcomes["diffusive"]
-    plain = simulate(FAMILIES[:1], contestants, pairs=3, **options).outcomes["diffusive"]
-    # What is in the archive is not computed again.
-    np.testing.assert_array_equal(joined[1]["bayes"].regrets, 7.0)
-    for mine, other in zip(joined[::2], plain[::2], strict=True):
-        assert set(mine) == set(other) == set(contestants)
-        for name in contestants:
-            for column in ("regrets", "covered", "refused"):
-                np.testing.assert_array_equal(getattr(mine[name], column), getattr(other[name], column))
-    assert len(simulate(FAMILIES[:1], ("bayes",), pairs=1, archive=archive, **options).outcomes["diffusive"]) == 1
 
 
 def test_statistics_of_known_regrets() -> None:
@@ -123,12 +89,3 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
     # The oracle does not know these families.
     assert set(results[0]["regret_percent"]["pooled"]) == {"bayes"}
     assert f"{results[1]['regret_percent']['nodes']['bayes']['32']['mean']:.2f} [" in printed
-
-
-def test_a_learner_is_judged_by_what_it_had_not_seen() -> None:
-    ranks = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
-    seconds = 0.5 + 60 / ranks
-    good = evaluate("bayes", ranks[:, None], seconds, ranks >= 64)
-    assert good.smape < 15
-    assert (good.coverage, good.not_positive) == (1.0, 0)
-    assert evaluate("bayes", ranks[:, None], np.where(ranks >= 64, 60.0, seconds), ranks >= 64).coverage == 0

@@ -4,45 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 from pathlib import Path
 
 import pytest
 import simulated
-from regret_parts.decide import decide
-from simulated_parts.curves import COUPLED, CURVES, draw_pair, load_curves
-from simulated_parts.simulate import CLUSTERS, PAIRS, SELECTORS, SOLVERS, Simulator, rank_counts
-
-CORES = [cluster.cores for cluster in CLUSTERS]
-
-
-def test_every_solver_was_simulated_on_every_cluster_at_every_rank_count_listed() -> None:
-    with CURVES.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        assert int(row["nodes"]) == math.ceil(int(row["ranks"]) / int(row["cores_per_node"]))
-        assert float(row["seconds"]) > 0
-    curves = load_curves()
-    assert sorted((curve.name, curve.cores_per_node) for curve in curves) == sorted(
-        (name, cores) for name in SOLVERS for cores in CORES
-    )
-    assert len(SOLVERS) >= 12
-    for cores in CORES:
-        assert {curve.source for curve in curves if curve.cores_per_node == cores} == set(SELECTORS)
-    for curve in curves:
-        assert curve.ranks.tolist() == rank_counts(curve.cores_per_node)
-        assert 150 < len(curve.ranks) < 220
-
-
-def test_a_learner_is_told_of_the_machine() -> None:
-    pair = draw_pair(load_curves(), 64, 1, 1, 0, 0.03, 5)
-    # What cannot be: that it is refused shows that it arrives.
-    asked = (pair.ranks, pair.seconds, [64], [(1, 63)])
-    assert decide("bayes", *asked, machine={"cores_per_node": 0}) == [None]
-    (split,) = decide("bayes", *asked, machine={"cores_per_node": pair.cores_per_node})
-    assert split is not None
-    assert sum(split.ranks) <= 64
+from simulated_parts.curves import COUPLED, load_curves
+from simulated_parts.simulate import CLUSTERS, PAIRS, SOLVERS, Simulator
 
 
 def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

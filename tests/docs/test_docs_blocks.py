@@ -125,13 +125,3 @@ def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
             groups.append([block])
     for group in groups:
         session.run(group)
-
-
-def test_a_block_that_fails_is_seen(tmp_path: Path) -> None:
-    session = Session(ROOT / "README.md", tmp_path)
-    session.run([Block(ROOT / "README.md", 1, "bash", "cd configs\nexport WHERE=there\n", "", "")])
-    session.run([Block(ROOT / "README.md", 2, "bash", 'test -f pulse.toml\ntest "$WHERE" = there\n', "", "")])
-    with pytest.raises(AssertionError, match="exit code"):
-        session.run([Block(ROOT / "README.md", 3, "bash", "false | true\ntrue\n", "", "")])
-    with pytest.raises(AssertionError, match="line 6"):
-        session.run([Block(ROOT / "README.md", 4, "python", "\nraise ValueError('here')\n", "", "")])

@@ -1,8 +1,7 @@
-"""Parts of the embedded backend on their own: time, waveforms, mapping, channels, rendezvous."""
+"""Parts of the embedded backend on their own: time, mapping, channels, rendezvous."""
 
 from __future__ import annotations
 
-import copy
 import json
 import socket
 import threading
@@ -20,10 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.embedded import CouplingError, mapping
-from precice_lb.embedded.acceleration import independent_columns, triangle
-from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file
-from precice_lb.embedded.files import LogFile
-from precice_lb.embedded.timeline import Clock, Waveform
+from precice_lb.embedded.communication import Connection, connect, published_file
+from precice_lb.embedded.timeline import Clock
 
 
 @given(st.integers(1, 80), st.sampled_from([0.1, 0.01, 0.3, 1 / 3, 0.7e-3]))
@@ -35,77 +32,6 @@ def test_a_window_reached_in_steps_ends_exactly_there(steps: int, window: float)
         clock.complete_window()
         exact = Fraction(window) * (number + 1)
         assert abs(Fraction(clock.window_start) - exact) <= Fraction(np.spacing(float(exact)))
-
-
-def test_the_end_of_the_simulation_cuts_the_last_window() -> None:
-    clock = Clock(0.1, 0.25)
-    lengths = []
-    while not clock.at_end:
-        lengths.append(clock.until_window_end)
-        clock.progress_by(lengths[-1])
-        clock.complete_window()
-    assert lengths == pytest.approx([0.1, 0.1, 0.05], abs=1e-15)
-
-
-def test_waveforms_between_samples() -> None:
-    linear, constant, single = Waveform(1), Waveform(0), Waveform(1)
-    for waveform in (linear, constant):
-        waveform.put(1.0, np.array([[1.0]]))
-        waveform.put(2.0, np.array([[3.0]]))
-    single.put(2.0, np.array([[3.0]]))
-    times = [0.5, 1.0, 1.25, 2.0, 2.5]
-    assert [linear.at(t)[0, 0] for t in times] == [1.0, 1.0, 1.5, 3.0, 3.0]
-    assert [constant.at(t)[0, 0] for t in times] == [1.0, 1.0, 3.0, 3.0, 3.0]
-    assert {single.at(t)[0, 0] for t in times} == {3.0}
-    linear.put(2.0, np.array([[5.0]]))
-    linear.trim_before(2.0)
-    assert len(linear) == 1
-    assert linear.at(0.0)[0, 0] == 5.0
-
-
-@pytest.mark.parametrize(("degree", "samples"), [(2, 3), (3, 4), (3, 7), (3, 3)])
-def test_waveforms_of_higher_degrees_go_through_polynomials(degree: int, samples: int) -> None:
-    waveform = Waveform(degree)
-    coefficients = np.array([2.0, -1.0, 0.5, 3.0])[: min(degree, samples - 1) + 1]
-    for time_ in np.linspace(1.0, 2.0, samples) ** 1.5:
-        waveform.put(float(time_), np.full((2, 1), np.polyval(coefficients, time_)))
-    for time_ in np.linspace(1.0, 2.0**1.5, 9):
-        np.testing.assert_allclose(waveform.at(float(time_)), np.polyval(coefficients, time_), rtol=1e-12)
-    other = copy.copy(waveform)
-    other.clear_except_last()
-    assert (len(waveform), len(other)) == (samples, 1)
-    waveform.trim_after(1.0)
-    assert waveform.times == [1.0]
-
-
-@given(st.integers(0, 10), st.integers(1, 20), st.integers(0, 10_000))
-def test_the_factor_has_the_norms_and_angles_of_its_matrix(columns: int, rows: int, seed: int) -> None:
-    matrix = np.random.default_rng(seed).normal(size=(rows, columns))
-    factor = triangle(matrix, IntraComm("A", 0, 1))
-    np.testing.assert_allclose(factor.T @ factor, matrix.T @ matrix, atol=1e-12)
-    np.testing.assert_array_equal(factor, np.triu(factor))
-
-
-@pytest.mark.parametrize("filtering", ["QR1", "QR2", "QR3"])
-def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
-    rng = np.random.default_rng(3)
-    matrix = rng.normal(size=(20, 5))
-    matrix[:, 3] = matrix[:, 0] + 1e-7 * rng.normal(size=20)
-    assert independent_columns(triangle(matrix, IntraComm("A", 0, 1)), filtering, 1e-3) == [0, 1, 2, 4]
-    # Of more columns than rows, and of none but zeros, some depend on others.
-    assert independent_columns(triangle(matrix.T, IntraComm("A", 0, 1)), filtering, 1e-12) == [0, 1, 2, 3, 4]
-    assert independent_columns(np.zeros((3, 3)), filtering, 1e-3) == [2]
-
-
-def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    log = LogFile("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])
-    monkeypatch.chdir("/")
-    log.write([1, 12, 0.125])
-    log.write([1, 13, float("inf")])
-    assert (tmp_path / "precice-A-convergence.log").read_text() == (
-        "  TimeWindow  Iteration  ResRel(A-Mesh:Heat)\n     1      12   1.25000000e-01\n     1      13              inf"
-    )
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 3), st.booleans(), st.integers(0, 10_000))
@@ -144,29 +70,6 @@ def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Con
             np.testing.assert_array_equal(got[0], big)
             np.testing.assert_array_equal(got[1], big[:1])
             assert [part.shape for part in got[1:]] == [(1, 3), (0, 3)]
-
-
-def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Connection, Connection]) -> None:
-    pair[0]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
-    pair[1]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
-    window = np.zeros((100_000, 1))
-    sent = 0
-
-    def run_ahead() -> None:
-        nonlocal sent
-        for _ in range(60):
-            pair[0].send([window])
-            sent += 1
-
-    sender = threading.Thread(target=run_ahead)
-    sender.start()
-    # Time to run as far ahead as it can.
-    sender.join(1.0)
-    for taken in range(60):
-        # What one advance sends, and one on its way.
-        assert sent - taken <= 4
-        assert pair[1].receive()[0].size == window.size
-    sender.join()
 
 
 def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Connection, Connection]) -> None:

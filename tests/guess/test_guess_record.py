@@ -419,13 +419,3 @@ def test_a_configuration_without_fields_is_one_warning(tmp_path: Path, backend: 
         (warning,) = warnings_of(result)
         assert "has no fields for it" in warning
         assert "precice-lb guess patch CONFIG -o OUT" in warning
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_unreadable_configuration_ends_as_the_backend_says(tmp_path: Path, backend: str) -> None:
-    broken = "Path('precice-config.xml').write_text('<precice-configuration')"
-    results = _ends(tmp_path, backend, job={"before": broken}, A="auto", B="auto")
-    for result in results.values():
-        assert result.returncode != 0
-        assert len(warnings_of(result)) == 1
-        assert "runs without a first guess" in result.stderr

@@ -62,19 +62,6 @@ def test_the_reader_gets_what_was_written_and_first_the_prediction(degree: int, 
         sent.clear()
 
 
-@given(seed=st.integers(0, 10**6))
-def test_a_linear_map_between_the_ends_changes_nothing(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    mapping = generator.normal(size=(4, 3))
-    sent, received = Delta((3,), 1), Delta((4,), 1)
-    for _ in range(5):
-        z, p = generator.normal(size=(2, 3))
-        sent.start_window(p, z)
-        received.start_window(mapping @ p, mapping @ z)
-        for part in (0.0, 0.4, 1.0):
-            np.testing.assert_allclose(received.at(part), mapping @ sent.at(part), atol=1e-12)
-
-
 # --- where in the window -------------------------------------------------------------------------------------------
 
 
@@ -92,38 +79,7 @@ def test_steps_that_sum_to_the_window_end_it(length: float, count: int, windows:
         assert position.after(step) == 1.0
 
 
-def test_ten_tenths_and_what_is_left_of_a_window() -> None:
-    position = Position(0.3)
-    for _ in range(2):
-        assert position.after(0.1) == pytest.approx(1 / 3)
-        position.move(0.1)
-        assert position.after(0.1 + 0.1) == 1.0
-        position.move(0.1)
-        # 0.1 + 0.1 + 0.1 > 0.3
-        assert position.after(0.1) == 1.0
-        position.start_window()
-    # The last one is shorter.
-    position.start_window(0.2)
-    assert position.after(0.1) == pytest.approx(0.5)
-    assert (position.after(0.0), position.after(0.2)) == (0.0, 1.0)
-
-
 # --- what is written -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ids", "values"),
-    [
-        ([2, 0], [3.0, 1.0]),
-        ((2, 0), (3, 1)),
-        (range(0, 3, 2), np.array([[1.0], [3.0]])),
-        (np.array([0.0, 2.0]), np.array([1, 3], dtype=np.int64)),
-    ],
-)
-def test_values_are_taken_in_the_forms_that_precice_takes(ids: object, values: object) -> None:
-    sent = Sent((3,), 1, relaxed=False, relative=False)
-    sent.write(ids, values)
-    assert sent.values.tolist() == [1.0, 0.0, 3.0]
 
 
 @pytest.mark.parametrize(("norm", "astray"), [(1.0, False), (2.9, False), (3.1, True), (0.34, False), (0.32, True)])

@@ -94,13 +94,6 @@ def test_the_report_shows_them(tmp_path: Path) -> None:
     assert FACT.format("0.15")[1:] in words(list(window_section(evidence)))
 
 
-def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
-    write_run(tmp_path)
-    (run,) = summarise(load_runs([tmp_path]))
-    shown = [words(summary_blocks([run])), str(summary_dict(run))]
-    assert not [text for text in shown if "guess" in text.lower() or "hold" in text]
-
-
 # Means over the windows after warm-up.
 WITH, WITHOUT = (22 * 5 + 18 * 9) / 40, 9.0
 MINUTE = 60 * 10**9

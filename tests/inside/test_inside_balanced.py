@@ -82,9 +82,7 @@ def test_ranks_features_and_gain() -> None:
     assert facts["perfect balance"] == "0.2550 s per time window for each rank, 61 % less"
     ranks = next(block for block in found if isinstance(block, Table) and block.header[0] == "rank")
     assert ranks.rows[0][:4] == ("0", "0.6600", "0.1200", "0.5400")
-
-
-def test_where_waiting_is_within_the_seconds_it_says_what_to_do() -> None:
+    # Where waiting is within the seconds.
     found = blocks([uneven_run(4, known=False), uneven_run(8, known=False)])
     (missing,) = (block.text for block in found if isinstance(block, Paragraph) and "keep waiting" in block.text)
     assert "PRECICE_LB_MPI_TIME=1" in missing

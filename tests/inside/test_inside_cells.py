@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -100,37 +97,3 @@ def test_weights_are_read_back() -> None:
     whole = np.loadtxt(io.BytesIO(FILES["vertex-weights.txt"]), dtype=int)
     assert (whole == whole_weights(WEIGHTS)).all()
     assert whole / whole.sum() == pytest.approx(WEIGHTS / WEIGHTS.sum(), rel=1e-5)
-
-
-def test_openfoam_decomposes_as_the_files_say(tmp_path: Path) -> None:
-    if "WM_PROJECT_DIR" not in os.environ or shutil.which("decomposePar") is None:
-        pytest.skip("no environment of OpenFOAM")
-    head = "FoamFile {{ version 2.0; format ascii; class dictionary; object {}; }}\n"
-    for folder in ("constant", "system", "0"):
-        (tmp_path / folder).mkdir()
-    settings = {
-        "controlDict": "application none; startFrom startTime; startTime 0; stopAt endTime; endTime 1; deltaT 1;\n"
-        "writeControl timeStep; writeInterval 1;\n",
-        "fvSchemes": "ddtSchemes {} gradSchemes {} divSchemes {} laplacianSchemes {} interpolationSchemes {} "
-        "snGradSchemes {}\n",
-        "fvSolution": "solvers {}\n",
-        "blockMeshDict": "vertices ((0 0 0) (20 0 0) (20 16 0) (0 16 0) (0 0 1) (20 0 1) (20 16 1) (0 16 1));\n"
-        "blocks (hex (0 1 2 3 4 5 6 7) (20 16 1) simpleGrading (1 1 1)); edges ();\n"
-        "boundary (sides { type wall; faces ((0 4 7 3) (1 2 6 5) (0 1 5 4) (3 7 6 2)); }\n"
-        "flat { type empty; faces ((0 3 2 1) (4 5 6 7)); });\n",
-    }
-    for name, text in settings.items():
-        (tmp_path / "system" / name).write_text(head.format(name) + text)
-    (tmp_path / "constant" / "cellDecomposition").write_bytes(FILES["cellDecomposition"])
-
-    def run(*command: str) -> str:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return done.stdout
-
-    run("blockMesh")
-    decompose = tmp_path / "system" / "decomposeParDict"
-    manual = 'method manual; coeffs { dataFile "cellDecomposition"; } manualCoeffs { dataFile "cellDecomposition"; }\n'
-    decompose.write_text(head.format("decomposeParDict") + "numberOfSubdomains 6;\n" + manual)
-    told = run("decomposePar", "-force")
-    assert list(map(int, re.findall(r"Number of cells = (\d+)", told))) == np.bincount(RANK_OF).tolist()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inside_helpers import FEATURES, SECONDS, planted, write_grid
+from inside_helpers import planted, write_grid
 from report_helpers import refused
 
 from precice_lb.cli import main
@@ -37,23 +37,6 @@ def _told(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 
     assert main([*arguments, "--format", "json"]) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
-
-
-def test_scripts_get_costs_and_imbalance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loads = planted(np.random.default_rng(0), (4, 8, 16), 0.01)
-    told = _told(capsys, _tables(tmp_path, loads))
-    assert list(told["costs"]) == list(FEATURES)
-    for name, seconds in zip(FEATURES, SECONDS, strict=True):
-        assert told["costs"][name]["seconds"] == pytest.approx(seconds, rel=0.05)
-        assert 0 < told["costs"][name]["standard_error"] < 0.05 * seconds
-    worst = max(1 - load.seconds.min() / load.seconds.max() for load in loads)
-    assert told["imbalance"] == pytest.approx(worst, rel=1e-6)
-    assert (told["imbalance_after"], told["constant"], told["problem"]) == (None, 0, None)
-    assert told["basis"] == "seconds as given"
-    assert told["unexplained"] == pytest.approx(0.01, rel=0.5)
-    assert [(run["run"], run["ranks"]) for run in told["runs"]] == [("4-0", 4), ("8-1", 8), ("16-2", 16)]
-    shares = told["runs"][2]["of_features"]
-    assert np.sum([shares[name] for name in FEATURES], axis=0) == pytest.approx(told["runs"][2]["predicted"])
 
 
 def test_a_partition_of_equal_cost_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

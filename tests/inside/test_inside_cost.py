@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inside_helpers import FEATURES, SECONDS, only, planted
 
-from precice_lb.exceptions import DataError
 from precice_lb.inside import RankLoad, fit_costs
 
 
@@ -128,14 +127,6 @@ def test_runs_that_say_nothing_of_a_feature() -> None:
     costs = fit_costs([load, less])
     assert (costs.problem, costs.features) == ("", FEATURES)
     assert costs.seconds == pytest.approx(SECONDS, rel=0.05)
-
-
-def test_nothing_to_fit_is_refused() -> None:
-    with pytest.raises(DataError, match="at least one feature"):
-        fit_costs([])
-    for seconds in (np.zeros(2), np.full(2, np.nan)):
-        with pytest.raises(DataError, match="busy seconds of ranks above 0"):
-            fit_costs([RankLoad("", ("cells",), np.ones((2, 1)), seconds)])
 
 
 @given(

@@ -22,13 +22,6 @@ def test_costs_come_from_recorded_runs(tmp_path: Path, capsys: pytest.CaptureFix
     told = json.loads(capsys.readouterr().out)
     assert (told["participant"], told["basis"]) == ("A", "runs on one rank, where nothing waits")
     assert {name: cost["seconds"] for name, cost in told["costs"].items()} == pytest.approx(COSTS, rel=0.05)
-    # The same counts from a table and under other names.
-    rows = [f"{run},0,{name[0]},{count}" for run, held in enumerate(HELD) for name, count in held.items()]
-    (tmp_path / "counts.csv").write_text("\n".join(["run,rank,feature,count", *rows]))
-    table = ["--participant", "A", "--counts", str(tmp_path / "counts.csv"), "--features", "f,p"]
-    assert main([*command, *table]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [told["costs"][name]["seconds"] for name in "fp"] == pytest.approx(list(COSTS.values()), rel=0.05)
 
 
 @pytest.mark.mpi

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import DataError
 from precice_lb.inside import Cells, FeatureCosts, partition_of
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)
@@ -92,9 +91,3 @@ def test_every_rank_has_a_cell_whatever_the_weights(weights: list[float], data: 
     assert rank_of.dtype == np.int64
     assert (np.bincount(rank_of, minlength=ranks) >= 1).all()
     assert len(np.bincount(rank_of)) == ranks
-
-
-@pytest.mark.parametrize("ranks", [0, 4])
-def test_more_ranks_than_cells_are_refused(ranks: int) -> None:
-    with pytest.raises(DataError, match=f"from 1 to 3 ranks, one for each cell at most, found {ranks}"):
-        ranks_of(box((3, 1)), np.ones(3), ranks)

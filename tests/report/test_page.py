@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import xml.etree.ElementTree as ET
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,9 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.blocks import DefinitionList, Page, Paragraph, Table
+from precice_lb.report.blocks import Page, Paragraph
 from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.render import page_html, write_report
+from precice_lb.report.render import write_report
 
 
 @pytest.fixture(scope="module")
@@ -77,24 +76,6 @@ def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_pa
     assert (evidence.shown_run.versions, len(evidence.repeats)) == ({"Inner": "gpu"}, 1)
 
 
-def test_what_there_are_no_data_for_is_named_once(tmp_path: Path) -> None:
-    evidence = table_evidence(tmp_path, ["Fluid", "Solid", "Heat"], 20)
-    plan = evidence.recommendation.plan
-    assert plan is not None
-    sections = {section.title: section.blocks for section in build_page(evidence).sections}
-    near = next(block for block in sections["Other splits"] if isinstance(block, Table) and "within 5 %" in block.title)
-    assert [row[0] for row in near.rows] == [" + ".join(map(str, split.split.values())) for split in plan.near]
-    without = dataclasses.replace(evidence, recommendation=dataclasses.replace(evidence.recommendation, plan=None))
-    *_, missing, provenance = build_page(without).sections
-    assert (missing.title, provenance.title, provenance.folded) == ("Not in this report", "Provenance", True)
-    (reasons,) = missing.blocks
-    assert isinstance(reasons, DefinitionList)
-    assert [titles for titles, _ in reasons.pairs] == [
-        "A typical window, Data quality",
-        "Partner ranks",
-    ]
-
-
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
@@ -108,26 +89,6 @@ def test_a_page_and_its_figures_are_written(page: Page, tmp_path: Path) -> None:
     assert all(ET.parse(path).getroot().tag.endswith("svg") for path in figures)
 
 
-def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
-    found = Elements(page_html(page))
-    tags = {tag for tag, _ in found.elements}
-    assert not tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
-    assert "default-src 'none'" in str(found.named("meta"))
-    for _, attributes in found.elements:
-        assert not any(name.startswith("on") for name in attributes)
-        source = attributes.get("src") or attributes.get("xlink:href") or ""
-        assert source == "" or source.startswith(("data:", "#"))
-    identities = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
-    assert [each for each, times in Counter(identities).items() if times > 1] == []
-    references = [attributes["xlink:href"] for attributes in found.named("use")]
-    assert references
-    assert {reference[1:] for reference in references if reference} <= set(identities)
-    drawings = [svg for svg in found.named("svg") if svg.get("role") == "img"]
-    assert len(drawings) == len(page.charts)
-    assert all(svg["aria-label"] for svg in drawings)
-    assert len(found.named("caption")) == len(found.named("table"))
-
-
 # --- names that are not harmless -------------------------------------------------------------------------------------
 
 
@@ -137,8 +98,18 @@ def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
     path, *figures = write_report(page, tmp_path / "out", tmp_path / "drawn")
     html = path.read_text()
     found = Elements(html)
-    assert not found.named("script")
-    assert not found.named("img")
+    # Nothing is loaded from elsewhere, and nothing runs.
+    assert not {tag for tag, _ in found.elements} & {
+        "script",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+        "img",
+    }
+    assert "default-src 'none'" in str(found.named("meta"))
     assert not any(name.startswith("on") for _, attributes in found.elements for name in attributes)
     for text in (
         "<script>alert(1)</script>",

@@ -151,11 +151,3 @@ def test_the_dark_page_is_dark_and_so_are_its_figures(browser: Any, reports: dic
         looks.append((look["background"], look["filter"]))
         page.context.close()
     assert looks == [("rgb(255, 255, 255)", "none"), ("rgb(15, 21, 27)", "invert(1) hue-rotate(180deg)")]
-
-
-def test_the_page_prints(browser: Any, reports: dict[str, Path]) -> None:
-    page, _ = opened(browser, reports["runs"], "laptop")
-    printed = page.pdf(prefer_css_page_size=True, format="A4")
-    page.context.close()
-    assert printed.startswith(b"%PDF")
-    assert 3 <= printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") <= 20

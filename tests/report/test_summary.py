@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_helpers import configuration, write_run
+from report_helpers import configuration
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
@@ -62,10 +62,6 @@ def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> Non
     assert inner.imbalance == pytest.approx(0.2 / 0.35)
     # The least wait of a rank is the transfer; Outer waits 0.29 s, so that with it it works 0.16 s of its 0.4 s.
     assert run.run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
-    shown = screen(rendered(summary_blocks([run])))
-    assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
-    assert "load imbalance inside Inner: 57.1 %" in shown
-    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_profiling_sections_of_solvers_are_means_per_window_and_iteration(tmp_path: Path) -> None:
@@ -93,7 +89,7 @@ def test_profiling_sections_of_solvers_are_means_per_window_and_iteration(tmp_pa
     assert re.search(r"^assembly +0\.1500 +0\.0750 +7\.5 % +0\.2000 \(#1\)$", shown, re.MULTILINE)
 
 
-def test_every_rank_is_in_json_and_on_the_screen(tmp_path: Path) -> None:
+def test_every_rank_is_in_json(tmp_path: Path) -> None:
     plant(tmp_path)
     (run,) = summarise(load_runs([tmp_path]))
     values = json.loads(json_text(summary_dict(run, per_rank=True)))
@@ -104,9 +100,6 @@ def test_every_rank_is_in_json_and_on_the_screen(tmp_path: Path) -> None:
         assert rank["solve_share"] == pytest.approx(rank["solve_seconds"] / 0.4)
     assert values["core_hours_lost_per_hour"]["waiting_for_partners"] == pytest.approx(0.6)
     assert "per_rank" not in summary_dict(run)["participants"]["Inner"]
-    shown = screen(rendered(summary_blocks([run], per_rank=True)))
-    assert re.search(r"^ *1 +0\.10000 +0\.02000 +0\.05000 +0\.20000 +0\.03000 +37\.5 % +12\.5 %$", shown, re.MULTILINE)
-    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
@@ -138,11 +131,6 @@ def test_waits_measured_in_some_windows_only_are_used_and_said_so(tmp_path: Path
     (run,) = summarise(load_runs([tmp_path]))
     assert run.participants[0].quantities["partner_wait"].mean_seconds == pytest.approx(0.15)
     assert "wait of Inner: measured in 2 of 3 time windows" in in_one_line(run)
-
-
-def test_a_run_shorter_than_its_warmup_says_so(tmp_path: Path) -> None:
-    write_run(tmp_path, {"Inner": 1, "Outer": 1}, windows=2)
-    assert "no time window is left after a warm-up of 5" in told(tmp_path, warmup=5)
 
 
 def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,16 +39,6 @@ def test_noise_is_the_same_in_another_process():
     )
     printed = subprocess.run([sys.executable, "-c", code], cwd=TOOLS, capture_output=True, text=True, check=True).stdout
     assert float(printed) == CostLaw(2.0, 1.0, 0.0, 0.0, noise=0.02, seed=5, participant="Inner").factor(11, 4)
-
-
-def test_laws_come_back_as_planted_and_in_order(tmp_path):
-    path = tmp_path / "law.json"
-    planted = {"Zebra": {**COEFFICIENTS, "noise": 0.02, "seed": 9}, "Ape": {**COEFFICIENTS, "dimensions": 3}}
-    path.write_text(json.dumps(planted))
-    laws = read_laws(path)
-    assert list(laws) == ["Zebra", "Ape"]
-    assert laws["Zebra"] == CostLaw(**COEFFICIENTS, noise=0.02, seed=9, participant="Zebra")
-    assert laws["Ape"] == CostLaw(**COEFFICIENTS, dimensions=3, participant="Ape")
 
 
 @pytest.mark.parametrize(

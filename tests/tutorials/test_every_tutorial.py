@@ -87,12 +87,6 @@ def imbalances(told: str) -> dict[str, float]:
     return {name: float(share) / 100 for name, share in re.findall(r"\| (.*), medians \| .* \| ([\d.]+) % \|", told)}
 
 
-def test_a_row_has_medians_imbalance_and_window():
-    row = inside_real.row("own, medians", np.array([0.2, 0.05]), 0.25, "")
-    assert row == "| own, medians | 200.0, 50.0 | 75.0 % | 250.0 |  |"
-    assert imbalances(row) == {"own": 0.75}
-
-
 @pytest.mark.slow("real load on cores that other programs use too")
 @pytest.mark.mpi
 @pytest.mark.precice

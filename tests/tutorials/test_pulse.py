@@ -1,4 +1,4 @@
-"""The pulse tutorial: its numerics, its meshes, and coupled runs that give the same fields however they are started."""
+"""The pulse tutorial: its meshes, its restart files, and coupled runs against the exact solution and its laws."""
 
 from __future__ import annotations
 
@@ -17,33 +17,6 @@ from tutorial_helpers import TUTORIALS, chain_of_study, couple_copy, tutorial_mo
 PULSE = TUTORIALS / "pulse"
 
 acoustics, domains, plot = tutorial_modules("pulse", "acoustics", "domains", "plot")
-
-
-def quadrature(mesh):
-    """Return the weights (order^2,) that integrate over one element."""
-    weights = 0.5 * mesh.size * np.polynomial.legendre.leggauss(mesh.order)[1]
-    return np.kron(weights, weights)
-
-
-def plane_wave(nodes, time):
-    """Return an exact solution of period 1 that travels along the diagonal, (3, elements, nodes)."""
-    k = 2.0 * np.pi * np.array([1.0, 1.0])
-    wave = np.sin(nodes @ k - np.linalg.norm(k) * time)
-    return np.stack([wave, k[0] / np.linalg.norm(k) * wave, k[1] / np.linalg.norm(k) * wave])
-
-
-@pytest.mark.parametrize(("order", "cells"), [(2, 8), (3, 8), (4, 5), (6, 3)])
-def test_the_error_falls_with_the_order(order, cells):
-    errors = []
-    for refinement in (1, 2):
-        mesh = acoustics.Mesh.box(0.5, 1.0 / (refinement * cells), order, periodic=True)
-        domain = acoustics.Domain(mesh)
-        domain.state[...] = plane_wave(domain.nodes, 0.0)
-        for _ in range(60):  # steps so small that the error is the mesh's
-            domain.advance(0.2 / 60)
-        square = (domain.state - plane_wave(domain.nodes, 0.2)) ** 2
-        errors.append(np.sqrt((square @ quadrature(mesh)).sum()))
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.25)
 
 
 def test_degrees_of_freedom_of_the_two_meshes():
@@ -119,37 +92,6 @@ def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(on_one_ran
         # The pulse was 1 high; the interface is off by a time window and half a vertex distance.
         error = np.abs(p - plot.exact_pressure(np.hypot(x, y), 0.6)).max()
         assert error < 0.01 < 0.1 < np.abs(p).max()
-
-
-@pytest.mark.mpi
-def test_a_run_predicts_those_of_other_splits(mpiexec, tmp_path):
-    """By traces and by the configuration, alpha beside the noise; of a law whose noise is large."""
-    from emulation import read_laws
-
-    from precice_lb.dataset import load_runs
-    from precice_lb.ingest.profiling import enrich
-    from precice_lb.recommend import predictor_of_runs, traced_schedule
-    from precice_lb.schedule import Schedule
-
-    entry = {"work": 0.5, "surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
-    path = tmp_path / "law.json"
-    path.write_text(json.dumps({"Inner": {"serial": 0.05, **entry}, "Outer": {"serial": 0.0, **entry}}))
-    laws = read_laws(path)
-    arguments = ("--load", "emulated", "--law", str(path))
-    couple_copy(mpiexec, tmp_path / "run", "pulse", (2, 3), windows=6, arguments=arguments, record=True)
-    (run,) = load_runs([tmp_path / "run"], complete=enrich)
-    planted = [
-        np.array([laws[name].seconds(ranks) * laws[name].factor(window, ranks) for window in range(1, 5)])
-        for name, ranks in (("Inner", 2), ("Outer", 3))
-    ]
-    predictor, configured = predictor_of_runs([run]), Schedule.from_config(PULSE / "precice-config.xml")
-    means = [float(seconds.mean()) for seconds in planted]
-    assert predictor.alpha == pytest.approx(np.maximum(*planted).mean() / max(means), rel=0.01)
-    for split in ((1, 4), (4, 4), (6, 2)):
-        law = {name: float(laws[name].seconds(ranks)) for name, ranks in zip(laws, split, strict=True)}
-        predicted = float(traced_schedule([run]).window_seconds(law))
-        assert predicted == pytest.approx(float(configured.window_seconds(law)), rel=0.01)
-        assert float(predictor.predict(law)) == pytest.approx(predictor.alpha * max(law.values()), rel=0.01)
 
 
 @pytest.mark.mpi

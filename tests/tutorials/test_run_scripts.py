@@ -81,14 +81,6 @@ ENDLESS = "trap 'touch stopped; exit' TERM\ntouch begun\nwhile true; do sleep 0.
 FAILING = "until [ -e ../left-test/begun ] && [ -e ../right-test/begun ]; do sleep 0.05; done\nexit 3\n"
 
 
-def test_the_same_script_in_all_tutorials_with_more_than_two_participants() -> None:
-    scripts = list(TUTORIALS.glob("*/run-all.sh"))
-    assert {path.parent.name for path in scripts} == {
-        path.parent.name for path in TUTORIALS.glob("*/metadata.yaml") if path.read_text().count("\n  - ") > 2
-    }
-    assert len({path.read_text() for path in scripts}) == 1
-
-
 def test_one_that_fails_stops_the_others(tmp_path: Path) -> None:
     shutil.copytree(TUTORIALS / "tools", tmp_path / "tools")
     case = tmp_path / "case"

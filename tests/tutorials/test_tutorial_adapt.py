@@ -42,12 +42,7 @@ def one_plate(windows):
         wide = np.pad(field, 1, mode="edge")
         around = wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2]
         field = field + STEP * CELLS**2 * (around - 4.0 * field)
-    return field, plot.exact(x, y, windows * STEP)
-
-
-def test_one_plate_is_close_to_the_exact_solution():
-    field, exact = one_plate(200)
-    assert np.abs(field - exact).max() < 2e-4 < 0.1 < np.abs(exact).max()
+    return field
 
 
 @pytest.mark.mpi
@@ -56,8 +51,9 @@ def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
     copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
     solvers = dict(zip(("left-python", "right-python"), ranks, strict=True))
     left, right = couple(mpiexec, tmp_path / "run", solvers, backend="embedded")
-    field, _ = one_plate(40)
-    np.testing.assert_allclose(np.hstack([left["temperature"], right["temperature"]]), field, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(
+        np.hstack([left["temperature"], right["temperature"]]), one_plate(40), rtol=0.0, atol=1e-14
+    )
     assert float(left["time"]) == pytest.approx(40 * STEP)
 
 
@@ -118,7 +114,7 @@ def compiled(mpiexec, tmp_path_factory):
 
 def assert_one_plate(left, right, windows):
     halves = [np.loadtxt(left), np.loadtxt(right)]
-    np.testing.assert_allclose(np.hstack(halves), one_plate(windows)[0], rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(np.hstack(halves), one_plate(windows), rtol=0.0, atol=1e-14)
 
 
 @pytest.mark.precice

@@ -1,4 +1,4 @@
-"""The airfoil tutorial: its numerics, its grids, and coupled runs against one domain, other ranks and libprecice."""
+"""The airfoil tutorial: its pores and blocks, and coupled runs against one domain and on partitions."""
 
 from __future__ import annotations
 
@@ -20,50 +20,7 @@ COARSE = ("--coarsen", "2")
 POROUS = "--pores 40"
 PARTITION = (np.arange(96) // 5) % 3  # of the inner domain's blocks: those of a rank lie all over it
 
-blocks, case, flow, pores, reference = tutorial_modules("airfoil", "blocks", "case", "flow", "pores", "reference")
-
-
-def periodic(order, cells_per_edge, equations, size=1.0):
-    """Return a scheme on a periodic square of four by four blocks."""
-    grid = blocks.Grid((0.0, 0.0), (4, 4), size / (4 * cells_per_edge), cells_per_edge)
-    return flow.Scheme(blocks.Domain(grid, (order + 1) // 2, periodic=True), equations, order)
-
-
-def march(scheme, seconds, steps):
-    for _ in range(steps):
-        scheme.step(seconds / steps, lambda share: None)
-
-
-@pytest.mark.parametrize("order", [3, 5, 7])
-def test_sound_converges_with_the_order(order):
-    k = 2.0 * np.pi * np.array([1.0, 1.0])
-    errors = []
-    for cells in (2, 4):
-        scheme = periodic(order, cells, flow.LinearisedEuler(np.array([1.0, 0.3, 0.2, 1.0 / flow.GAMMA])))
-
-        def wave(time, centres=scheme.domain.centres):
-            phase = np.sin(centres @ k - (np.linalg.norm(k) + k @ [0.3, 0.2]) * time)
-            return np.stack([phase, phase / np.sqrt(2.0), phase / np.sqrt(2.0), phase])
-
-        scheme.domain.state[...] = wave(0.0)
-        march(scheme, 0.2, 200)  # steps so small that the error is the grid's
-        errors.append(np.abs(scheme.domain.state - wave(0.2)).max())
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
-
-
-def test_a_periodic_box_conserves_and_a_uniform_flow_stays():
-    scheme = periodic(5, 4, flow.Euler(2.0))
-    noise = np.random.default_rng(1).normal(size=(4, *scheme.domain.centres.shape[:-1]))
-    scheme.domain.state[...] = scheme.equations.from_primitive(case.BACKGROUND[:, None, None, None] + 0.02 * noise)
-    before = scheme.domain.state.sum(axis=(1, 2, 3))
-    march(scheme, 0.2, 20)
-    np.testing.assert_allclose(scheme.domain.state.sum(axis=(1, 2, 3)), before, rtol=0.0, atol=1e-11)
-    for name in case.PARTS:
-        scheme = case.build_scheme(name, coarsen=2)
-        for side, ghosts in scheme.domain.ghosts.items():
-            undisturbed = scheme.equations.from_primitive(case.BACKGROUND[:, None])
-            scheme.domain.set_ghosts(side, np.repeat(undisturbed, len(ghosts), axis=1))
-        assert np.abs(scheme.rate()).max() < 1e-12
+case, pores, reference = tutorial_modules("airfoil", "case", "pores", "reference")
 
 
 @pytest.mark.mpi

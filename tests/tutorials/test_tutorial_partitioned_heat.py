@@ -50,15 +50,6 @@ def test_the_exact_solution_on_any_ranks(fenicsx_python, tmp_path, ranks, backen
         assert part.rank_sections
 
 
-def test_orders_of_the_error(fenicsx_python, tmp_path):
-    coarse, fine = (
-        solve(fenicsx_python, tmp_path / cells, (1, 1), "--cells", cells)[1]["error"] for cells in ("4", "8")
-    )
-    assert coarse / fine == pytest.approx(4, rel=0.02)
-    exact = solve(fenicsx_python, tmp_path / "exact", (1, 1), "--cells", "3", "--order", "2")
-    assert max(solved["error"] for solved in exact) < 1e-8
-
-
 @pytest.mark.precice
 def test_recording_changes_no_byte(fenicsx_python, tmp_path):
     for place, recorded in (("plain", False), ("recorded", True)):

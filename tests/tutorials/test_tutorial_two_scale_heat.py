@@ -25,33 +25,6 @@ def test_layers_conduct_as_in_series_and_side_by_side():
     assert cell.effective(layers.T) == pytest.approx(layers.mean(), rel=1e-12)
 
 
-def test_a_checkerboard_conducts_as_the_geometric_mean():
-    missing = []
-    for n in (16, 32, 64):
-        dark = np.add.outer(np.arange(n) // (n // 2), np.arange(n) // (n // 2)) % 2 == 0
-        missing.append(1.0 - cell.effective(np.where(dark, 1.0, 0.1)) / np.sqrt(0.1))
-    coarse, middle, fine = missing
-    assert 0.05 > fine > 0.0
-    assert coarse > 1.4 * middle > 1.4**2 * fine
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.4, 1.0])
-def test_grain_and_matrix_may_change_places(temperature):
-    # Keller 1964: one cell's conductivity times that of the cell with the phases exchanged is the product of both.
-    conductivity = cell.cell(temperature, 48)
-    exchanged = cell.MATRIX * cell.GRAIN / conductivity
-    product = cell.effective(conductivity) * cell.effective(exchanged)
-    assert product == pytest.approx(cell.MATRIX * cell.GRAIN, rel=0.03)
-    assert cell.effective(conductivity) == pytest.approx(cell.effective(conductivity.T), rel=1e-12)
-
-
-def test_steady_temperature_where_the_conductivity_is_known(monkeypatch):
-    monkeypatch.setattr(steady, "cell", lambda temperature: temperature)
-    monkeypatch.setattr(steady, "effective", lambda temperature: 1.0 + temperature)
-    x = np.linspace(0.0, 2.0, 9)
-    np.testing.assert_allclose(steady.steady(x), np.sqrt(1.0 + 1.5 * x) - 1.0, atol=1e-5)
-
-
 @pytest.fixture(scope="module")
 def micro_python(fenicsx_python):
     """Path of a Python that has the Micro Manager too."""
