@@ -14,7 +14,7 @@ JOBS ?= 2
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
-	@echo "make lint      check types, style, imports, scripts, Dockerfiles, and code and links in the documentation"
+	@echo "make lint      check types, style, imports, docstrings, scripts, Dockerfiles, and code and links in the documentation"
 	@echo "make test      make lint, and the tests"
 	@echo "make test-machine  those tests again that depend on what a machine has: Slurm, Open MPI, Chromium"
 	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors, and run its code"
