@@ -12,16 +12,7 @@ from unittest import mock
 
 import pytest
 from conftest import FULL_COUNTS
-from record_helpers import (
-    BACKENDS,
-    SOLVER,
-    assert_whole,
-    new_recorder,
-    only_store,
-    rank_stores,
-    run_pair,
-    warnings_of,
-)
+from record_helpers import BACKENDS, SOLVER, assert_whole, new_recorder, only_store, rank_stores, run_pair, warnings_of
 
 from precice_lb.record import recorder
 from precice_lb.record.recorder import Recorder
