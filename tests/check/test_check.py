@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,9 @@ def checked(directory: Path, warmup: int | None = None) -> CheckResult:
     return check_runs(load_runs([directory], warmup=warmup))
 
 
-def kinds(result: CheckResult) -> list[str]:
-    return [finding.kind for finding in result.findings]
+def found(result: CheckResult) -> list[tuple[str, str]]:
+    """Kinds of findings, each with its run or runs."""
+    return [(finding.kind, finding.where) for finding in result.findings]
 
 
 @pytest.mark.parametrize("windows", [12, 40, 300])
@@ -133,7 +133,7 @@ def test_runs_with_other_iterations_are_compared_per_iteration(tmp_path: Path) -
             rows += [row(window, seconds, 0.05, 0.05, iteration=i, complete=i == count) for i in iterations]
         write_store(tmp_path / str(number), rows, "A", started_unix_ns=START + number * 10**12)
     result = checked(tmp_path)
-    assert kinds(result) == []
+    assert found(result) == []
     assert [health.iterations for health in result.healths] == [2.0, 3.0]
     # The transfer floor of 0.05 s counts as compute seconds.
     assert [health.seconds for health in result.healths] == pytest.approx([0.3, 0.45], rel=0.02)
@@ -158,14 +158,6 @@ def test_warmup_of_a_run_is_named_with_what_to_leave_out(tmp_path: Path, capsys:
     assert "warm-up: A:1 B:1: A: windows up to 4" in shown
 
 
-def texts(result: CheckResult) -> list[str]:
-    """Findings without what comes of noise: numbers with a point, or of two digits and more."""
-    return [
-        f"{finding.kind}, {finding.where}: {re.sub(r'[0-9]*[.][0-9]+|[0-9]{2,}', '…', finding.text)}"
-        for finding in result.findings
-    ]
-
-
 def test_findings_are_named_with_numbers_and_remedies(tmp_path: Path) -> None:
     jumpy = noisy(4, 80, seconds=0.4)
     jumpy[::9] *= 2.5
@@ -173,11 +165,10 @@ def test_findings_are_named_with_numbers_and_remedies(tmp_path: Path) -> None:
     plant(tmp_path, {"Drifting": drifting, "Jumpy": jumpy, "Noisy": noisy(5, 80, 0.25, 0.4)})
     result = checked(tmp_path)
     run = "Drifting:1 Jumpy:1 Noisy:1"
-    assert texts(result) == [
-        f"drift, {run}: Drifting: its seconds per window change by +… % of their median over … windows (… standard "
-        "deviations)",
-        f"outliers, {run}: Jumpy: 8 of … windows far from their neighbours, the worst … times the median",
-        f"spread, {run}: Noisy: windows differ by … %; after … windows the median is known to … %",
+    assert found(result) == [
+        ("drift", f"{run}: Drifting"),
+        ("outliers", f"{run}: Jumpy"),
+        ("spread", f"{run}: Noisy"),
     ]
     sizes = [finding.size for finding in result.findings]
     assert sizes == pytest.approx([0.26, math.log(2.5), 1.2533 * 0.25 / math.sqrt(79)], rel=0.25)
@@ -197,16 +188,18 @@ def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:
         costs = {"A": noisy(number, 40) * factor, "B": noisy(9 + number, 40, seconds=0.5)}
         plant(tmp_path / str(number), costs, begin=60.0 * number, run=f"run{number}", hostname="node1")
     # Each takes 100 s and begins 60 s after the one before.
-    assert texts(checked(tmp_path)) == [
-        "repeated runs, run0, run2: A: on 1 rank it took … % longer in run2 than in run0",
-        "other load, run0, run1: both ran on node1 at the same time, for … % of the shorter one",
-        "other load, run1, run2: both ran on node1 at the same time, for … % of the shorter one",
+    result = checked(tmp_path)
+    assert found(result) == [
+        ("repeated runs", "run0, run2: A"),
+        ("other load", "run0, run1"),
+        ("other load", "run1, run2"),
     ]
+    assert "longer in run2 than in run0" in result.findings[0].text
     # Two versions on as many ranks are no repeated runs.
     for number, version in enumerate(("cpu", "gpu")):
         costs = {"A": noisy(number, 40) * (1.0 if version == "gpu" else 10.0)}
         plant(tmp_path / version, costs, begin=1000 + 200.0 * number, run=version, version=version)
-    assert kinds(check_runs(load_runs([tmp_path / "cpu", tmp_path / "gpu"]))) == []
+    assert found(check_runs(load_runs([tmp_path / "cpu", tmp_path / "gpu"]))) == []
 
 
 @pytest.mark.parametrize(("windows", "left"), [(1, "0 windows"), (2, "1 window"), (4, "3 windows")])
@@ -219,16 +212,10 @@ def test_too_few_windows_are_said(windows: int, left: str, tmp_path: Path) -> No
 def test_what_was_not_measured_or_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = [row(w, 0.1, 0.2, None) for w in range(1, 20)]
     write_store(tmp_path, table, "Inner", configuration=configuration(), finished=False)
-    assert [text.replace(re.sub(r"[0-9]{2,}", "…", str(tmp_path)), "runs") for text in texts(checked(tmp_path))] == [
-        "not finished, Inner:1: Inner did not come to the end (killed, failed or still running): … windows recorded",
-        "missing, Inner:1: no records of Outer were found beside those of Inner in runs",
-        "not measured, Inner:1: Inner: its waits were not measured, so that its compute seconds are not known",
-    ]
     assert main(["check", str(tmp_path), "--format", "json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data["participants"][0]["seconds"] is None
     assert [finding["kind"] for finding in data["findings"]] == ["not finished", "missing", "not measured"]
-    assert main(["check", str(tmp_path / "none")]) == 2
 
 
 def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

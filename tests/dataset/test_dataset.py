@@ -144,16 +144,6 @@ def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monk
     assert peaks[1] < peaks[0] + calls.nbytes
 
 
-def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
-    first, second = row(2, 0.1, 0.1, 0.01, complete=False), row(2, 0.2, 0.1, 0.01)
-    calls = [row(1, 0.1, 0.1, 0.01), first, second, row(3, 0.3, 0.1, 0.01)]
-    for rank, table in enumerate((calls, [calls[0], *calls[2:]])):
-        write_store(tmp_path, table, "A", rank, 2)
-    (run,) = load_runs([tmp_path], warmup=0)
-    assert run.participants["A"].windows.tolist() == [1, 3]
-    np.testing.assert_allclose(run.participants["A"].rank_solve, 0.2)
-
-
 def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> None:
     generator = np.random.default_rng(5)
     noise = {ranks: 1.0 + 0.05 * generator.standard_normal(21) for ranks in (2, 4)}

@@ -73,8 +73,4 @@ def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: 
     text, remedy = flaws(*load_runs([inner]))["missing"]
     assert text == f"no records of Outer were found beside those of Inner in {inner / 'precice-lb-store'}"
     assert remedy == "each participant's lie in the directory that it ran in: give Outer's too, or one above all"
-    error = refused(capsys, "recommend", inner, "--ranks", "4")
-    for words in ("found none of Outer", text, remedy):
-        assert words in error
-    assert main(["summary", str(inner)]) == 0
-    assert "missing: no records of Outer" in capsys.readouterr().out
+    assert "found none of Outer" in refused(capsys, "recommend", inner, "--ranks", "4")

@@ -160,15 +160,6 @@ def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: P
     assert "found none; keep preCICE's profiling files" in joined(store).metadata["timing_problem"]
 
 
-@pytest.mark.parametrize("flush", ["", "20", "7", "13", "0", "5000"])
-def test_no_remedy_is_what_is_already_set(flush: str) -> None:
-    attribute = f' flush-every="{flush}"' if flush else ""
-    case = profiled_case(FUNDAMENTAL.replace("<log>", f"<profiling{attribute}/><log>"))
-    other = f'or set <profiling flush-every="13"/>, found "{flush or 50}" (1 to 12 lose the first records)'
-    expected = 'found flush-every="13"' if flush == "13" else other
-    assert case.flush_remedy == f"record more time windows, {expected}"
-
-
 def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     content = profile.header.path.read_text()

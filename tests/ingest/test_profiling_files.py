@@ -110,16 +110,6 @@ def test_calls_add_up_to_the_totals() -> None:
         assert 0 <= just_in_time - calls["jit_us"].sum() <= just_in_time / len(calls)
 
 
-def test_just_in_time_mapping_and_the_first_wait_are_seen() -> None:
-    mapped = read_profile(DATA / "api-just-in-time/A-0-1.txt")
-    assert (mapped.calls["jit_us"] > 0).all()
-    assert (mapped.calls["jit_us"] < mapped.calls["solve_us"]).all()
-    first = read_profile(DATA / "fundamental/A-0-1.txt")
-    second = read_profile(DATA / "fundamental/B-0-1.txt")
-    assert first.initialize["wait_us"][0] == 0
-    assert second.initialize["wait_us"][0] >= 20_000
-
-
 def test_lost_first_records_lose_nothing_else() -> None:
     profile = read_profile(DATA / "flush-every-1/A-0-1.txt")
     assert "construction" not in event_totals(profile)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from profiling_helpers import case, event_totals, imported, later, with_header
 
-from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
@@ -216,17 +215,6 @@ def test_the_iterations_log_is_read_up_to_its_last_whole_line(
     with pytest.raises(DataError, match="expected") as caught:
         IterationsLog(path).iterations()
     assert str(caught.value).endswith(f": expected {expected}")
-
-
-def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = case(tmp_path / "run", "fundamental")
-    (source / "precice-profiling" / "A-0-3.txt").write_text("")
-    assert main(["import", "precice-profiling", str(source), "--output", str(tmp_path / "store")]) == 0
-    output = capsys.readouterr()
-    assert "2 stores" in output.out
-    assert "an empty file" in output.err
-    assert main(["import", "precice-profiling", str(tmp_path / "store")]) == 2
-    assert capsys.readouterr().err.startswith("precice-lb: error: ")
 
 
 def test_threads_are_said_beside_profiling_files(tmp_path: Path) -> None:

@@ -89,13 +89,6 @@ def test_files_far_from_their_configuration_are_summed_up_with_it(
     assert "--config: expected profiling files" in refusal
 
 
-def test_runs_are_named_by_the_directories_of_their_solvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    case(tmp_path / "coarse", "fundamental")
-    case(tmp_path / "fine", "all-implicit")
-    names = {str(run["run"]) for run in summaries(capsys, "--per-rank", tmp_path)}
-    assert names == {"A:1 B:1 (coarse)", "A:1 B:1 (fine)"}
-
-
 def test_a_run_that_was_killed_says_over_which_windows_its_means_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,16 +164,3 @@ def test_files_from_before_the_mode_was_in_them_are_read(tmp_path: Path) -> None
     profile = read_profile(write_json(tmp_path / "B-0-1.json", {"m2n.sendData": (1, 5)}, 3))
     assert profile.header.mode == "unknown"
     np.testing.assert_array_equal(profile.calls["exchanges"], [1, 1, 1])
-
-
-def test_profiles_alone_that_count_windows_unlike_are_not_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Files of preCICE 3.1 do not tell that Flow has four steps per window."""
-    attached = tmp_path / "attached" / "to" / "a" / "post"
-    shutil.copytree(report(tmp_path, "profiling-of-3.1") / "precice-profiling", attached)
-    _, text = summed_up(capsys, attached)
-    assert text.startswith(
-        "Run Flow:1 Shell:1: its participants are not compared: Flow by time window (48), Shell by time"
-    )
-    assert "give the precice-config.xml (--config)" in text

@@ -238,18 +238,6 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
     assert seen > 5 * CASES
 
 
-def test_an_empty_rank_meets_only_empty_ranks() -> None:
-    nothing, unit = [[np.nan, np.nan]] * 2, UNIT[0]
-    assert connected_ranks([nothing, unit], [unit, nothing, nothing]).tolist() == [[0, 1], [0, 2], [1, 0]]
-    assert connected_ranks(np.empty((0, 3, 2)), np.empty((4, 3, 2)) * 0).shape == (0, 2)
-
-
-@pytest.mark.parametrize(("factor", "pairs"), [(0.5, [[0, 0]]), (0.49, [])])
-def test_the_longest_edge_moves_every_side(factor: float, pairs: list[list[int]]) -> None:
-    provider, receiver = [[[2.0, 3.0], [5.0, 6.0]]], [[[0.0, 10.0], [0.0, 0.0]]]
-    assert connected_ranks(provider, receiver, safety_factor=factor).tolist() == pairs
-
-
 UNIT = [[[0, 1], [0, 1]]]
 
 

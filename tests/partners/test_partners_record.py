@@ -146,32 +146,6 @@ def test_boxes_are_kept_by_default_and_give_level_1(
     assert "record with PRECICE_LB_MESHES=coordinates" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("off", ["PRECICE_LB_MESHES", "PRECICE_LB_RECORD"])
-def test_nothing_is_overridden_where_it_is_switched_off(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str
-) -> None:
-    monkeypatch.setenv(off, "0")
-    participant = start("Left", 0, 1)
-    assert "set_mesh_vertices" not in vars(type(participant))
-    participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
-    participant.initialize()
-    participant.finalize()
-    if off == "PRECICE_LB_MESHES":
-        with pytest.raises(DataError, match="PRECICE_LB_MESHES"):
-            read_store_meshes([tmp_path / "store"])
-        assert write_beside([tmp_path / "store"], {"Left": 1}, tmp_path / "out") == []
-
-
-def test_an_unknown_setting_is_one_warning_and_the_default(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PRECICE_LB_MESHES", "all")
-    _run(start, {"Left": 1, "Right": 1})
-    words = "warning: PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"
-    assert capsys.readouterr().err.count(words) == 1
-    assert read_store_meshes([tmp_path / "store"])[1]["Hot"].counts.tolist() == [3]
-
-
 def test_cells_are_kept_with_coordinates_and_quads_become_triangles(
     start: Any, tmp_path: Path, coordinates: None
 ) -> None:

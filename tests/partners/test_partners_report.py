@@ -21,7 +21,6 @@ from precice_lb.partners import (
     CostModel,
     PartitionedMesh,
     PartnersReport,
-    analysis,
     connected_ranks,
     make_mesh,
     partners_report,
@@ -30,7 +29,6 @@ from precice_lb.partners import (
 from precice_lb.partners.analysis import start_up
 from precice_lb.partners.meshes import bisection, repartition
 from precice_lb.partners.report import advise
-from precice_lb.partners.view import write_partners
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml"
 CONFIGURATION = _FILE.read_text(encoding="utf-8")
@@ -180,21 +178,6 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     assert (case / "out" / "partners-Fluid-Mesh-Solid-pairs.svg").stat().st_size > 5000
 
 
-def test_large_unfiltered_meshes_are_not_followed_through_one_level(
-    tmp_path: Path, meshes: dict[str, PartitionedMesh], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = CONFIGURATION.replace('from="Fluid"/>', 'from="Fluid" geometric-filter="no-filter"/>')
-    (followed,) = report_of(meshes, text).links
-    monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
-    report = report_of(meshes, text)
-    (result,) = report.links
-    assert result.one_level is None
-    assert np.array_equal(result.level_2, followed.level_2)
-    write_partners(report, tmp_path)
-    with h5py.File(tmp_path / "partners.h5") as file:
-        assert set(file["0"]) == {"level_1", "level_2"}
-
-
 def test_a_partition_of_ones_own_is_taken(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savetxt(case / "ranks.txt", np.arange(1600) % 3, fmt="%d")
     arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml"), "--format", "json"]
@@ -209,12 +192,7 @@ def _refused(case: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
 def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (case / "ranks.txt").write_text("0\n1\n")
     partition = ["--ranks", "Fluid=2", "--partition", f"Fluid-Mesh={case / 'ranks.txt'}"]
-    for options, words in (
-        (partition, "one rank for each of 1600 vertices"),
-        (["--ranks", "Gas=2"], "found 'Gas'"),
-        (["--constants", "speed=1"], "one of the participants latency, file"),
-    ):
-        assert words in _refused(case, capsys, *options)
+    assert "one rank for each of 1600 vertices" in _refused(case, capsys, *partition)
     file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
     kept = file.read_bytes()
     for old, new, words in (

@@ -28,8 +28,7 @@ from store_helpers import PARALLEL, metadata
 from precice_lb.cli import app
 from precice_lb.cli.commands import at_end
 from precice_lb.record import recorder as module
-from precice_lb.record.launch import at_end_action, run_metadata
-from precice_lb.record.participant import load_backend
+from precice_lb.record.launch import at_end_action
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
@@ -61,11 +60,15 @@ def _nested(levels: int) -> str:
     [
         ("DIR", "/proc/nowhere", "this run is not recorded"),
         ("METADATA", "{broken", "PRECICE_LB_METADATA is ignored"),
-        ("METADATA", '{"parameters": ' + _nested(10_000) + "}", "PRECICE_LB_METADATA is ignored"),
+        ("METADATA", f'{{"parameters": {_nested(10_000)}}}', "PRECICE_LB_METADATA is ignored"),
+        ("METADATA", "[1]", "expected a JSON object, found '[1]'"),
+        ("METADATA", '{"rank": 5}', "rank: expected one of run"),
+        ("METADATA", f'{{"parameters": {_nested(60)}}}', "parameters: expected an object that JSON can hold, of less"),
         ("RECORD", "maybe", "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
         ("STORE", "tape", "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
         ("THREADS", "0", "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999, found '0'"),
         ("AT_END", "celebrate", "PRECICE_LB_AT_END is ignored: expected recommend"),
+        ("MESHES", "all", "PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"),
     ],
 )
 def test_wrong_settings_are_one_warning(tmp_path: Path, name: str, value: str, words: str) -> None:
@@ -75,27 +78,8 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, name: str, value: str, w
     assert len(_results(tmp_path)) == 2
     if name != "DIR":
         assert_whole(tmp_path)
-        assert {store.path.suffix for store in rank_stores(tmp_path).values()} == {".h5"}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[1]", "expected a JSON object, found '[1]'"),
-        ('{"rank": 5}', "rank: expected one of run"),
-        ('{"parameters": ' + _nested(60) + "}", "parameters: expected an object that JSON can hold, of less than 50"),
-    ],
-)
-def test_wrong_metadata_are_left_out_with_one_warning(
-    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PRECICE_LB_METADATA", text)
-    monkeypatch.setenv("PRECICE_LB_BACKEND", "embedded")
-    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
-    values, _ = run_metadata("A", tmp_path / "precice-config.xml", 0, 1, load_backend())
-    assert (values["rank"], "parameters" in values) == (0, False)
-    printed = capsys.readouterr().err
-    assert (printed.count("\n"), words in printed) == (1, True)
+        for store in rank_stores(tmp_path).values():
+            assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import (
-    BACKENDS,
-    SOLVER,
-    WINDOWS,
-    new_recorder,
-    only_store,
-    rank_stores,
-    run_pair,
-    warnings_of,
-)
+from record_helpers import BACKENDS, SOLVER, WINDOWS, new_recorder, only_store, rank_stores, run_pair, warnings_of
 from store_helpers import contents
 
 from precice_lb.dataset.windows import rank_values

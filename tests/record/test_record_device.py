@@ -92,13 +92,6 @@ def test_a_copy_that_fails_is_one_warning_and_what_a_signal_handler_raises_the_s
         coupled.write_data("M", "D", [0], wrong)
 
 
-def _library(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        pytest.skip(f"{name} is not installed: {error}")
-
-
 def test_attributes_of_the_solver_s_own_objects_are_not_asked_for() -> None:
     class Own:
         def __getattr__(self, name: str) -> Any:
@@ -108,27 +101,22 @@ def test_attributes_of_the_solver_s_own_objects_are_not_asked_for() -> None:
     assert on_host(values) is values
 
 
-def test_real_torch_arrays_are_copied_with_gradient_and_without() -> None:
-    torch = _library("torch")
-    x = torch.arange(3.0, dtype=torch.float64)
-    for values in (x, x.clone().requires_grad_(), x.reshape(3, 1).expand(3, 2)):
-        copied = on_host(values)
-        assert isinstance(copied, np.ndarray)
-        np.testing.assert_array_equal(copied, values.detach().numpy())
-
-
-def test_real_jax_arrays_are_copied() -> None:
-    jax = _library("jax")
-    values = on_host(jax.numpy.arange(3.0))
-    assert isinstance(values, np.ndarray)
-    assert values.tolist() == [0.0, 1.0, 2.0]
-
-
-@pytest.mark.parametrize("library", ["cupy", "torch"])
-def test_arrays_of_a_real_gpu_are_copied(library: str) -> None:
-    module: Any = _library(library)
-    if not module.cuda.is_available():
-        pytest.skip(f"{library} finds no GPU here")
-    make = {"torch": lambda: module.ones((64, 64), device="cuda"), "cupy": lambda: module.ones((64, 64))}
-    matrix = make[library]()
-    np.testing.assert_allclose(on_host(matrix @ matrix), 64.0)
+@pytest.mark.parametrize(
+    ("library", "make"),
+    [
+        ("torch", lambda torch: torch.arange(3.0)),
+        ("torch", lambda torch: torch.arange(3.0).requires_grad_()),
+        ("torch", lambda torch: torch.arange(3.0).reshape(1, 3).expand(2, 3)),
+        ("jax", lambda jax: jax.numpy.arange(3.0)),
+        ("cupy", lambda cupy: cupy.arange(3.0)),
+        ("torch", lambda torch: torch.arange(3.0, device="cuda")),
+    ],
+)
+def test_arrays_of_real_libraries_are_copied(library: str, make: Any) -> None:
+    try:
+        values = make(importlib.import_module(library))
+    except (ImportError, RuntimeError, AssertionError) as error:
+        pytest.skip(f"{library} is not here, or finds no GPU: {error}")
+    copied = on_host(values)
+    assert isinstance(copied, np.ndarray)
+    assert np.broadcast_to([0.0, 1.0, 2.0], copied.shape).tolist() == copied.tolist()

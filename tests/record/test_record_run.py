@@ -72,8 +72,6 @@ def test_a_solver_ends_as_under_python(tmp_path: Path, ending: str) -> None:
     ("arguments", "words"),
     [
         (["nowhere.py"], "nowhere.py: expected a Python script or a program, found none of that name here, beside "),
-        (["."], ".: expected a Python script or a program, found none"),
-        (["no-such-solver"], "no-such-solver: expected a Python script or a program, found none"),
         (["./run.sh"], "./run.sh: expected a program that can be executed, found one without the permission; chmod +x"),
         (["stale"], "./stale: expected a program that can be executed, found: No such file or directory; see whether"),
         (["headless"], "./headless: expected a program that can be executed, found: Exec format error; see whether"),
@@ -159,7 +157,6 @@ def test_every_way_to_import_precice_gives_the_recording_participant(
             "raise ImportError('libprecice.so.3: cannot open shared object file')",
             "ImportError: libprecice.so.3: cannot open shared object file",
         ),
-        ("import no_such_dependency", "ModuleNotFoundError: No module named 'no_such_dependency'"),
         ("raise RuntimeError('cannot load MPI library')", "RuntimeError: cannot load MPI library"),
         ("Interface = object", "has no Participant: expected pyprecice 3.2 or newer"),
     ],
@@ -209,16 +206,9 @@ loaded = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.st
 assert loaded == {"precice_lb"}, loaded
 from precice_lb import exceptions
 assert "precice_lb.record.participant" not in sys.modules
-try:
-    precice_lb.nonsense
-except AttributeError as error:
-    assert "nonsense" in str(error)
-else:
-    raise SystemExit("found nonsense")
-names = dir(precice_lb)
-assert names == sorted(names)
-assert {"Participant", "get_version_information", "__version__", "recommend_split", "optimize_split"} <= set(names)
-for name in names:
+assert not hasattr(precice_lb, "nonsense")
+assert {"Participant", "get_version_information", "__version__", "recommend_split"} <= set(dir(precice_lb))
+for name in dir(precice_lb):
     getattr(precice_lb, name)
 """
     result = python(None, "-c", code)

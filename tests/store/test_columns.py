@@ -67,10 +67,3 @@ def test_a_table_that_is_registered_is_found_everywhere(tmp_path: Path) -> None:
     for stores in read:
         for again in read_stores([store.path for store in stores]):
             assert again.loaded().advances["window"].tolist() == [1, 2]
-
-
-def test_no_two_tables_are_called_or_look_the_same() -> None:
-    with pytest.raises(ValueError, match="table mpi: expected a name and columns of its own"):
-        register("mpi", ("window", "<i8", "1", "window"), ("other_ns", "<i8", "ns", "other"))
-    with pytest.raises(ValueError, match="table other: expected"):
-        register("other", ("window", "<i8", "1", "window"), ("mpi_ns", "<i8", "ns", "other"))

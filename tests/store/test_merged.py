@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import pickle
 from pathlib import Path
 
 import h5py
@@ -15,13 +13,12 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.windows import Ranks
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import ADVANCES, COUNTS, INITIALIZE, MPI, SECTIONS
+from precice_lb.store.columns import COUNTS, INITIALIZE, MPI, SECTIONS
 from precice_lb.store.merged import merged_image, read_merged
-from precice_lb.store.reader import find_stores, read_runs, read_stores
+from precice_lb.store.reader import find_stores, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import METADATA
 from precice_lb.store.spool import StoreWriter
@@ -70,23 +67,6 @@ def test_the_copy_holds_what_the_ranks_files_hold_and_these_stay(tmp_path: Path)
     assert files(again) == files(target)
 
 
-def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
-    """The second did not even come through ``initialize``."""
-    for rank, count in enumerate((7, 0, 9)):
-        writer = StoreWriter(tmp_path / "store", metadata(rank=rank, size=3), PARALLEL)
-        if rank != 1:
-            writer.append(initialize=np.array([(500, 1000, -1, -1)], dtype=INITIALIZE.dtype))
-        writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
-        writer.close_spool()
-    export_merged([tmp_path / "store"], tmp_path / "merged")
-    stores = by_rank(tmp_path / "merged")
-    written = by_rank(tmp_path / "store")
-    assert [store.advances.tobytes() for store in stores] == [store.advances.tobytes() for store in written]
-    assert [len(store.initialize) for store in stores] == [1, 0, 1]
-    assert Ranks(stores).windows.tolist() == []
-    assert Ranks([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
-
-
 _NS = st.integers(-1, 2**53)
 _ROW = st.tuples(
     st.integers(1, 2**53), st.integers(0, 2**31 - 1), st.integers(0, 2**62), _NS, _NS, _NS, _NS, st.floats(width=64),
@@ -120,26 +100,6 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     path.write_bytes(merged_image(stores))
     merged = read_merged(path)
     assert [contents(store) for store in merged] == [contents(store) for store in stores]
-
-
-def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(tmp_path / "store", ranks=3)
-    export_merged([tmp_path / "store"], tmp_path / "merged")
-    asked: list[str] = []
-    real = h5py.Dataset.__getitem__
-
-    def logged(dataset: h5py.Dataset, *arguments: object, **more: object) -> object:
-        asked.append(str(dataset.name))
-        return real(dataset, *arguments, **more)
-
-    monkeypatch.setattr(h5py.Dataset, "__getitem__", logged)
-    ((group,),) = read_runs([tmp_path / "merged"])
-    assert not [name for name in asked if name.startswith("/advances")]
-    asked.clear()
-    assert [len(store.advances) for store in group] == [20, 20, 20]
-    assert set(asked) == {f"/advances/{name}" for name in ADVANCES.dtype.names}
-    copy = pickle.loads(pickle.dumps(group[1]))
-    np.testing.assert_array_equal(copy.advances, dataclasses.replace(group[1], metadata={}).advances)
 
 
 def test_store_directories_stay_apart(tmp_path: Path) -> None:

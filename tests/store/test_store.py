@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import platform
@@ -244,33 +243,6 @@ def test_whether_a_rank_still_writes_is_told_by_its_process_or_elsewhere_by_sile
     assert states()[3] == "stopped"
 
 
-def test_a_failing_disk_raises_and_leaves_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
-    pwrite, left = os.pwrite, [100]
-
-    def full(descriptor: int, data: memoryview, offset: int) -> int:
-        if not left[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        done = pwrite(descriptor, data[: left[0]], offset)
-        left[0] -= done
-        return done
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
-        for _ in range(2):
-            with pytest.raises(OSError, match="No space left"):
-                writer.append(rows(row(window, 0.1, 0.2, 0.0) for window in range(2, 10)))
-            assert read_store(writer.path).advances["window"].tolist() == [1]
-    # What a failed write left is overwritten by the next one.
-    writer.append(rows([row(3, 0.1, 0.2, 0.0)]))
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(OSError, match="No space left"):
-        writer.close(finished=True, ended_unix_ns=START)
-    store = read_store(writer.path)
-    assert (store.advances["window"].tolist(), store.metadata["finished"]) == ([1, 3], False)
-
-
 def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) -> None:
     for wrong, words in (
         ({"colour": "red"}, "colour: expected one of"),
@@ -306,28 +278,6 @@ def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) ->
 def test_metadata_survive_encoding(values: dict[str, object]) -> None:
     validate(values, keys=USER_KEYS)
     assert {name: decode(name, encode(name, value)) for name, value in values.items()} == values
-
-
-@pytest.mark.parametrize("kind", ["text", "empty", "truncated", "foreign", "version"])
-def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) -> None:
-    path = write_store(tmp_path, [row(1, 0.1, 0.2, 0.0)])
-    expected = (
-        r": expected a store written by precice_lb, found a file that cannot be read as one \(.+\); leave it out, or "
-        r"import it first if it holds measurements of another format \(precice-lb import --help\)"
-    )
-    if kind in ("foreign", "version"):
-        version = {"foreign": "None in version None", "version": "'precice-lb-store' in version 99"}[kind]
-        expected = (
-            f": expected format 'precice-lb-store' in version 1, found {version}; read it with the version of "
-            "precice_lb that wrote it or a newer one; leave the file out, or copy it anew where it was damaged"
-        )
-        with h5py.File(path, "w" if kind == "foreign" else "a") as file:
-            file.attrs.update({} if kind == "foreign" else {"format_version": 99})
-    else:
-        path.write_bytes({"text": b"participant,ranks\n", "empty": b"", "truncated": path.read_bytes()[:1000]}[kind])
-    with pytest.raises(StoreError) as caught:
-        read_store(path)
-    assert re.fullmatch(re.escape(str(path)) + expected, str(caught.value))
 
 
 def test_file_names_are_safe_and_a_directory_is_of_ranks_by_the_name_that_its_files_ask_for(tmp_path: Path) -> None:

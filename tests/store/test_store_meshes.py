@@ -14,7 +14,6 @@ from precice_lb.export import export_merged
 from precice_lb.record.meshes import MeshNotes
 from precice_lb.store.columns import RecordedMeshes, recorded_meshes
 from precice_lb.store.reader import read_runs, read_store
-from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
 NAMES = ("Fluid <&>", "ĝ" * 500)
@@ -81,15 +80,6 @@ def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
     for size in [*range(*sizes, 211), sizes[1], len(content)]:
         cut.write_bytes(content[:size])
         assert told(recorded_meshes(read_store(cut))) == (told(planted) if size >= sizes[1] else {})
-
-
-def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> None:
-    path = write_store(tmp_path, CALLS, meshes=RecordedMeshes())
-    with_boxes = write_store(tmp_path, CALLS, meshes=notes(0, points=False))
-    assert told(recorded_meshes(read_store(path))) == {}
-    # A few rows, the long name.
-    assert with_boxes.stat().st_size - path.stat().st_size < 8192
-    assert recorded_meshes(RankFile(path, {}, "")).names == ()
 
 
 @pytest.mark.parametrize("merged", [False, True])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import fcntl
 import importlib
 import json
 import os
-import shutil
+import platform
 import subprocess
 import sys
 import time
@@ -20,12 +19,11 @@ from unittest import mock
 import numpy as np
 import pytest
 from chain_helpers import chain_of
-from clock_helpers import emulated_clock
 from emulation import CostLaw
 from precice_xml_helpers import configuration, scheme
 from profiling_helpers import followed
 from record_helpers import configuration as pair
-from record_helpers import environment, run_pair
+from record_helpers import run_pair
 from report_helpers import refused, write_run
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
@@ -33,82 +31,30 @@ from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.dataset.series import Drift
-from precice_lb.exceptions import DataError, StoreError
+from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.enrich import ProfileTail, WaitsTail
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
 from precice_lb.recommend import load_sources
-from precice_lb.record.recorder import flush_after
 from precice_lb.report.blocks import Paragraph, Table
 from precice_lb.store import rank_file
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import find_stores, read_store, stores_below
+from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
-from precice_lb.watch import run as watch_files
-from precice_lb.watch.run import SEARCH_SHARE
 from precice_lb.watch.snapshot import Rebalance, rebalance
-from precice_lb.watch.view import watch_blocks, watch_table
+from precice_lb.watch.view import watch_blocks
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
-ROOT = Path(__file__).parents[2]
 # The name in the package is the command.
 watch_command = importlib.import_module("precice_lb.watch.command")
 
 PLANTED, GROWTH = 14, 0.06
-DRIFTING = f"""
-import pathlib, time
-import emulation
-
-before = emulation.CostLaw.factor
-allowed = pathlib.Path("../allowed")
-
-def wait_for(window):
-    while not allowed.exists() or int(allowed.read_text() or 0) < window:
-        time.sleep(0.01)
-
-def factor(self, window, ranks):
-    wait_for(window)
-    return before(self, window, ranks) * (1 + {GROWTH} * max(window - {PLANTED - 1}, 0))
-
-emulation.CostLaw.factor = factor
-import pulse
-pulse.main(["Inner", "--load", "emulated"])
-"""
-
-
-@pytest.fixture(scope="module")
-def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
-    """Start the pulse, whose inner participant's load grows from a window on, one rank each, on the emulated clock.
-
-    It goes on as far as the file "allowed" says.
-    """
-    case = tmp_path_factory.mktemp("drifting") / "pulse"
-    shutil.copytree(ROOT / "tutorials" / "pulse", case, ignore=shutil.ignore_patterns("__pycache__", "precice-*-*"))
-    # Each window is seen before the next one is allowed.
-    configuration = case / "precice-config.xml"
-    often = '<precice-configuration>\n  <profiling flush-every="1" />'
-    configuration.write_text(configuration.read_text().replace("<precice-configuration>", often))
-    law = {"work": 0.0, "surface": 0.0, "logarithmic": 0.0, "noise": 0.02}
-    laws = {"Inner": {"serial": 0.30, **law}, "Outer": {"serial": 0.15, **law}}
-    (case / "law.json").write_text(json.dumps(laws))
-    (case / "solver-python" / "drifting.py").write_text(DRIFTING)
-    solvers = {"inner": ["drifting.py"], "outer": ["pulse.py", "Outer", "--load", "emulated"]}
-    variables, started = emulated_clock(environment(PRECICE_LB_BACKEND="embedded")), []
-    for name, (solver, *options) in solvers.items():
-        command = [sys.executable, "-m", "precice_lb", "run", f"../solver-python/{solver}", *options]
-        with (case / f"{name}.log").open("wb") as log:
-            place = case / f"{name}-python"
-            started.append(subprocess.Popen(command, cwd=place, env=variables, stdout=log, stderr=log))
-    yield case, started
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 def sentences(snapshot: Snapshot) -> list[str]:
@@ -116,66 +62,42 @@ def sentences(snapshot: Snapshot) -> list[str]:
     return [block.text for block in watch_blocks(snapshot) if isinstance(block, Paragraph)]
 
 
-def wait_for_stores(case: Path) -> None:
-    """Who has no store yet would be followed by its profiling file, which is written more rarely."""
-    (case / "allowed").write_text("1")
-    deadline, found = time.monotonic() + 300, 0
-    while found < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-        with contextlib.suppress(StoreError, OSError):
-            found = sum(len(read_store(path).advances) > 0 for path in find_stores([case]))
-
-
-def look_until(observer: Observer, case: Path, wanted: str) -> Snapshot:
-    """Let the run go on window by window, seeing each that the recorder has written."""
-    snapshot, deadline = observer.poll(), time.monotonic() + 300
-    for window in range(1 if snapshot is None else snapshot.windows, 150):
-        (case / "allowed").write_text(str(window))
-        # The window that is allowed waits for the next one.
-        while snapshot is None or flush_after(snapshot.windows) < window:
-            assert time.monotonic() < deadline, snapshot and sentences(snapshot)
-            time.sleep(0.01)
-            snapshot = observer.poll()
-        if any(getattr(part, wanted) for part in snapshot.participants):
-            return snapshot
-    raise AssertionError(f"nothing seen: {sentences(snapshot)}")
-
-
 def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
-    drifting: tuple[Path, list[subprocess.Popen[bytes]]], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case, started = drifting
-    wait_for_stores(case)
-    observer = Observer(case, restart_cost=1.0)
-    early = look_until(observer, case, "windows")
-    assert not any(part.is_drifting for part in early.participants)
-    assert early.is_running
-    seen = look_until(observer, case, "is_drifting")
-    inner, outer = seen.participants
+    solver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    text = pair("parallel-explicit", 150)
+    more = {"hostname": platform.node(), "pid": solver.pid, "started_unix_ns": time.time_ns(), "configuration": text}
+    inner, outer = (StoreWriter(tmp_path, metadata(name, **more), text) for name in ("Inner", "Outer"))
+    observer, generator = Observer(tmp_path, restart_cost=1.0), np.random.default_rng(4)
+    for window in range(1, PLANTED + 11):
+        load = 0.3 * (1 + GROWTH * max(window - (PLANTED - 1), 0)) * (1 + 0.02 * generator.standard_normal())
+        inner.append(rows([row(window, load, 0.01, 0.0)]))
+        outer.append(rows([row(window, 0.15, load - 0.14, load - 0.15)]))
+        seen = observer.poll()
+        assert seen is not None
+        assert seen.windows == window
+        if any(part.is_drifting for part in seen.participants):
+            break
     assert PLANTED < seen.windows <= PLANTED + 10
-    assert inner.is_drifting
-    assert not outer.is_drifting
-    assert inner.change > 0.05
+    assert seen.is_running
+    assert [part.is_drifting for part in seen.participants] == [True, False]
+    assert seen.participants[0].change > 0.05
     # Inner works twice as long as its partner, and more and more so.
-    assert outer.wait_share == pytest.approx(0.5, abs=0.2)
+    assert seen.participants[1].wait_share == pytest.approx(0.5, abs=0.2)
     assert seen.windows_left == 150 - seen.windows
-    assert any("The load of Inner has grown" in sentence for sentence in sentences(seen))
-    # In this process: one of its own would be left without a processor where other programs keep all of them.
-    assert main(["watch", str(case), "--every", "0.2", "--threshold", "drift=0.05"]) == 3
+    assert main(["watch", str(tmp_path), "--every", "0.2", "--threshold", "drift=0.05"]) == 3
     assert "The load of Inner has grown" in capsys.readouterr().out
-    for process in started:
-        process.kill()
-        process.wait()
-    assert main(["watch", str(case)]) == 0
-    text = capsys.readouterr().out
-    assert "Inner stopped before the coupling ended" in text
-    assert main(["watch", str(case), "--once", "--format", "json", "--threshold", "waiting=0.1"]) == 3
+    solver.kill()
+    solver.communicate()
+    assert main(["watch", str(tmp_path)]) == 0
+    assert "Inner stopped before the coupling ended" in " ".join(capsys.readouterr().out.split())
+    assert main(["watch", str(tmp_path), "--once", "--format", "json", "--threshold", "waiting=0.1"]) == 3
     values = json.loads(capsys.readouterr().out)
     assert [part["state"] for part in values["participants"]] == ["stopped", "stopped"]
     assert values["format"] == "precice-lb-watch"
     assert 0.1 < values["measures"]["waiting"] < 0.5
-    assert main(["watch", str(case), "--once", "--threshold", "waiting=0.99"]) == 0
+    assert main(["watch", str(tmp_path), "--once", "--threshold", "waiting=0.99"]) == 0
 
 
 # ---- reading what is new
@@ -440,26 +362,6 @@ def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--threshold", "gain"], "expected gain, waiting or drift and a share between 0 and 1"),
-        (["--threshold", "gain=10"], "such as gain=0.1 for 10 %, found 'gain=10'"),
-        (["--threshold", "speed=3"], "expected gain, waiting or drift"),
-        (["--every", "0"], "at least 0.1 seconds"),
-        (["--wait", "-1"], "at least 0 seconds"),
-        (["--once", "--restart-cost", "-1"], "at least 0"),
-        (["--once", "--warmup", "-1"], "at least 0"),
-        (["--once", "--measurements", "nothing.csv"], "nothing.csv"),
-    ],
-)
-def test_bad_input_is_one_line(
-    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
-    assert message in refused(capsys, "watch", tmp_path, *arguments)
-
-
-@pytest.mark.parametrize(
     ("options", "ends", "polls"),
     [([], " within 60 s (--wait); ", 12), (["--wait", "7"], " within 7 s (--wait); ", 2), (["--once"], "; ", 0)],
 )
@@ -475,26 +377,6 @@ def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     assert f"{expected}record one" in capsys.readouterr().err
     assert len(pauses) == polls
     assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing", *options)
-
-
-def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
-    code = f"""
-import os, sys
-from precice_lb.chain.document import CHAIN_FILE
-from precice_lb.cli import main
-lowered = []
-os.nice = lambda by: lowered.append(by) or sys.exit(0 if "scipy.stats" not in sys.modules else 1)
-main(["watch", {str(tmp_path)!r}])
-"""
-    for name in "AB":
-        writer = StoreWriter(tmp_path, metadata(name), PARALLEL)
-        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(1, 11)))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    seen = Observer(tmp_path).poll(hasty=True)
-    assert seen is not None
-    assert seen.notes == ("no split to compare with: this and changes of load come with the next view",)
-    assert [line[6] for line in watch_table(seen).rows] == ["–", "–"]
 
 
 # ---- chains of jobs
@@ -536,31 +418,3 @@ def test_watching_goes_on_between_segments_and_ends_with_the_chain(
     end = "at its end: 2 segments, 20 of 20 windows" if problem is None else "stopped: 1 segment, 10"
     assert watched().startswith(f"Job chain {end}")
     assert len(pauses) == 2
-
-
-def test_a_tree_that_takes_long_to_search_is_searched_in_a_share_of_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_store(tmp_path / "first", [row(w, 1.0, 0.1, 0.05) for w in range(1, 4)])
-    now, searches = 0.0, []
-    search = stores_below
-
-    def slowly(directory: Path) -> list[Path]:
-        nonlocal now
-        now += 3.0
-        searches.append(now)
-        return search(directory)
-
-    monkeypatch.setattr(watch_files, "stores_below", slowly)
-    monkeypatch.setattr(watch_files, "time", SimpleNamespace(monotonic=lambda: now))
-    observer = Observer(tmp_path)
-    for poll in range(200):
-        snapshot = observer.poll()
-        assert snapshot is not None
-        if poll == 100:
-            later = {"started_unix_ns": START + 10**15}
-            write_store(tmp_path / "second", [row(w, 1.0, 0.1, 0.05) for w in range(1, 8)], **later)
-        now += 5.0
-    assert 5 <= len(searches) <= 1 + now * SEARCH_SHARE / 3.0
-    assert observer.searches.seconds == 3.0 * len(searches)
-    assert snapshot.windows == 7
