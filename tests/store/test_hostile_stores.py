@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from report_helpers import refused
 from store_helpers import row, write_store
 
 from precice_lb.check import check_runs
+from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import PreciceLBError, StoreError
 from precice_lb.export import export_merged, exported_ranks
@@ -397,3 +399,12 @@ def test_rows_that_an_interrupted_flush_wrote_again_count_once(tmp_path: Path) -
     (after,) = read_stores([path])
     np.testing.assert_array_equal(after.advances, before.advances)
     np.testing.assert_array_equal(Tail(path).read(), before.advances)
+
+
+def test_times_that_are_all_zero_are_no_division_by_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "AB":
+        write_store(tmp_path, [row(w, 0.0, 0.0, 0.0) for w in range(1, 20)], name)
+    assert main(["summary", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) in (0, 1)
+    capsys.readouterr()
+    refused(capsys, "recommend", tmp_path, "--ranks", "4", "--coupling", "parallel")

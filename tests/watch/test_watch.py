@@ -47,7 +47,7 @@ from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
-from precice_lb.watch.view import watch_blocks
+from precice_lb.watch.view import watch_blocks, watch_table
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
@@ -377,6 +377,26 @@ def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     assert f"{expected}record one" in capsys.readouterr().err
     assert len(pauses) == polls
     assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing", *options)
+
+
+def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+from precice_lb.chain.document import CHAIN_FILE
+from precice_lb.cli import main
+lowered = []
+os.nice = lambda by: lowered.append(by) or sys.exit(0 if "scipy.stats" not in sys.modules else 1)
+main(["watch", {str(tmp_path)!r}])
+"""
+    for name in "AB":
+        writer = StoreWriter(tmp_path, metadata(name), PARALLEL)
+        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(1, 11)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = Observer(tmp_path).poll(hasty=True)
+    assert seen is not None
+    assert seen.notes == ("no split to compare with: this and changes of load come with the next view",)
+    assert [line[6] for line in watch_table(seen).rows] == ["–", "–"]
 
 
 # ---- chains of jobs
