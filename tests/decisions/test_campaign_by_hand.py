@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction as F
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import pytest
-from decision_cases import DIGITS, Law, ask_with, conclusion_of_campaign, value_of_runs
+from decision_cases import DIGITS, Law, ask_with, conclusion_of_campaign, recommended, value_of_runs
 
 from precice_lb import CalibrationDesign
+from precice_lb.campaign.worth import NextRun, PosteriorSplits, Prospects, next_runs
+from precice_lb.dataset import Measurements, Samples
 
 BUDGET = 4
 HIGHEST = {"A": 3, "B": 3}
@@ -86,8 +90,71 @@ def test_a_campaign_ends_at_its_target_or_where_nothing_is_saved() -> None:
     stable = "the answer is stable: another run is expected to lower the regret of 9.59 % by less than 0.96 %"
     assert ended.reason == stable
     # Two runs show no noise: neither counts before the third.
-    assert ask(design(2, target_regret=1.0)) is not None
-    assert ask(design(2, target_regret=below), noise=1e6) is not None
+    assert ask(design(2, target_regret=1.0)) == {"A": 2, "B": 1}
+    # Where none saves anything the cheapest one.
+    assert ask(design(2, target_regret=below), noise=1e6) == {"A": 2, "B": 1}
+
+
+def test_what_a_recommendation_says_of_further_runs() -> None:
+    """Each at new counts of both, most saved per core-second first."""
+    found = recommended(laws(2), {"A": [1], "B": [3]}, BUDGET, maximum=HIGHEST)
+    regret = pytest.approx(REGRET, rel=DIGITS)
+    runs = [NextRun({"A": a, "B": b}, regret, 0.0) for a, b in ((2, 1), (3, 1), (2, 2))]
+    prospects = next_runs(found)
+    assert prospects == Prospects(regret, tuple(runs), True)
+    assert next_runs(found, prospects.regret) == Prospects(prospects.regret)
+
+
+def test_noise_of_a_run_is_that_between_runs_and_the_median_of_that_within() -> None:
+    measured = {"A": Samples([1, 2, 3], [12, 6, 4], standard_error=[0.12, 0.12, 0.48]), "B": Samples([3], [4])}
+    found = recommended(laws(1), Measurements(measured), BUDGET, maximum=HIGHEST)
+    assert PosteriorSplits(found).noise == pytest.approx({"A": math.hypot(0.05, 0.02), "B": 0.05}, rel=DIGITS)
+    told = PosteriorSplits(found, {"A": 0.0, "B": 0.12}).noise
+    assert told == pytest.approx({"A": 0.05, "B": 0.13}, rel=DIGITS)
+
+
+@pytest.mark.parametrize(
+    ("work", "budget", "words", "best", "nodes"),
+    [
+        ((10, 30), 40, {}, (10, 30), 1),
+        ((6, 12, 24), 14, {}, (2, 4, 8), 1),
+        ((10, 30), 24, {"cores_per_node": 4}, (6, 18), 4),
+    ],
+)
+def test_splits_in_question(
+    work: tuple[int, ...], budget: int, words: dict[str, Any], best: tuple[int, ...], nodes: int
+) -> None:
+    """Beside the best one those in which one has other ranks, all of less by halves, and one who takes what is left."""
+
+    def drawn(total: int) -> list[Law]:
+        return [lambda ranks: F(total, ranks)] * 2
+
+    def other(split: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:
+        return (*split[:place], count, *split[place + 1 :])
+
+    names = "ABC"[: len(work)]
+    curves = {name: drawn(total) for name, total in zip(names, work, strict=True)}
+    measured = dict.fromkeys(names, (1, 2, 3))
+    posterior = PosteriorSplits(recommended(curves, measured, budget, **words))
+    places = range(len(work))
+    begun = [other(best, place, count) for place in places for count in range(1, budget)]
+    tried = [tuple(max(count - count % nodes, 1) for count in split) for split in begun] if nodes > 1 else []
+    if len(work) > 2:
+        begun += [tuple(max(count >> halves, 1) for count in best) for halves in range(4)]
+    tried += begun + [other(split, k, budget - sum(split) + split[k]) for split in begun for k in places]
+    splits = sorted({split for split in tried if min(split) > 0 and sum(split) <= budget})
+    assert [tuple(split) for split in posterior.splits.tolist()] == splits
+    # Judged are twelve over the range, the best one, and that most like it of each octave of ranks.
+    judged = {splits[round(part * (len(splits) - 1) / 11)] for part in range(12)} | {best}
+    if len(work) > 2:
+        for _, alike in itertools.groupby(sorted(splits, key=sum), key=lambda split: int(math.log2(sum(split)))):
+            ratios = [([math.log(count / most) for count, most in zip(s, best, strict=True)], s) for s in alike]
+            judged.add(min(ratios, key=lambda pair: (round(max(pair[0]) - min(pair[0]), 9), pair[1]))[1])
+    assert {tuple(split) for split in posterior.splits[posterior.candidates()].tolist()} == judged
+    # Of whom fewer than three counts were measured, others than these.
+    few = PosteriorSplits(recommended(curves, measured | {"B": (best[1], 1)}, budget, **words))
+    new = {split for split in judged if split[1] not in (best[1], 1)}
+    assert {tuple(split) for split in few.splits[few.candidates()].tolist()} == new
 
 
 def test_as_many_runs_as_allowed() -> None:
