@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pytest
 from decision_cases import DIGITS, Law, ask_with, conclusion_of_campaign, recommended, value_of_runs
 
-from precice_lb import CalibrationDesign
+from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.campaign.worth import NextRun, PosteriorSplits, Prospects, next_runs
-from precice_lb.dataset import Measurements, Samples
+from precice_lb.dataset import MeasuredRun, Measurements, Samples
 
 BUDGET = 4
 HIGHEST = {"A": 3, "B": 3}
@@ -81,7 +82,9 @@ def test_the_next_run_saves_most_per_core_hour() -> None:
 
 def test_a_campaign_ends_at_its_target_or_where_nothing_is_saved() -> None:
     regret, _ = value_of_runs(laws(2), 0.01, BUDGET, HIGHEST, SPLITS)
-    assert ask(design(target_regret=regret)) is None
+    reached = design(target_regret=regret)
+    assert ask(reached) is None
+    assert reached.reason == "the expected regret of 9.59 % is below 9.6 %"
     # A run saves all of the regret, or with noise of many times the difference nothing; a tenth of the target counts.
     below = math.nextafter(regret, 0.0)
     assert ask(design(target_regret=below)) == {"A": 2, "B": 1}
@@ -119,6 +122,7 @@ def test_noise_of_a_run_is_that_between_runs_and_the_median_of_that_within() -> 
         ((10, 30), 40, {}, (10, 30), 1),
         ((6, 12, 24), 14, {}, (2, 4, 8), 1),
         ((10, 30), 24, {"cores_per_node": 4}, (6, 18), 4),
+        ((125, 375), 500, {}, (125, 375), 1),
     ],
 )
 def test_splits_in_question(
@@ -137,7 +141,10 @@ def test_splits_in_question(
     measured = dict.fromkeys(names, (1, 2, 3))
     posterior = PosteriorSplits(recommended(curves, measured, budget, **words))
     places = range(len(work))
-    begun = [other(best, place, count) for place in places for count in range(1, budget)]
+    # Of many in geometric steps.
+    highest = budget - len(work) + 1
+    counts = range(1, highest + 1) if highest <= 384 else {int(highest ** (step / 383)) for step in range(384)}
+    begun = [other(best, place, count) for place in places for count in counts]
     tried = [tuple(max(count - count % nodes, 1) for count in split) for split in begun] if nodes > 1 else []
     if len(work) > 2:
         begun += [tuple(max(count >> halves, 1) for count in best) for halves in range(4)]
@@ -155,6 +162,46 @@ def test_splits_in_question(
     few = PosteriorSplits(recommended(curves, measured | {"B": (best[1], 1)}, budget, **words))
     new = {split for split in judged if split[1] not in (best[1], 1)}
     assert {tuple(split) for split in few.splits[few.candidates()].tolist()} == new
+
+
+def test_what_is_told_is_what_is_learned_from() -> None:
+    """Sorted by ranks and seconds; the window of the coupling counts as measured."""
+    told = CalibrationDesign(["A", "B"], BUDGET, coupling="serial", seed=3)
+    told.tell({"B": 3, "A": 1}, {"A": 12.0, "B": 4.0}, standard_errors={"B": 0.5})
+    told.tell({"A": 2, "B": 1}, {"A": 6.0, "B": 9.0})
+    table = told.measurements()
+    rows = {
+        name: np.column_stack([frame.cores, frame.seconds, frame.standard_error]).tolist()
+        for name, frame in table.frames.items()
+    }
+    nan = pytest.approx(math.nan, nan_ok=True)
+    assert rows == {"A": [[1, 12, nan], [2, 6, nan]], "B": [[1, 9, nan], [3, 4, 0.5]]}
+    unknown = {"A": math.nan, "B": math.nan}
+    assert list(map(repr, table.runs)) == [
+        repr(MeasuredRun("run 1", {"A": 1, "B": 3}, {"A": 16.0, "B": 16.0}, unknown, {"A": 12.0, "B": 4.0}, {})),
+        repr(MeasuredRun("run 2", {"A": 2, "B": 1}, {"A": 15.0, "B": 15.0}, unknown, {"A": 6.0, "B": 9.0}, {})),
+    ]
+    assert told.recommendation().split == {"A": 2, "B": 2}
+    told.skip({"A": 2, "B": 2})
+    found = told.recommendation()
+    again = recommend_split(table, BUDGET, coupling="serial", seed=3, failed=[{"A": 2, "B": 2}])
+    assert (found.split, found.window_seconds, found.interval) == (again.split, again.window_seconds, again.interval)
+
+
+def test_the_first_split_is_even_as_far_as_it_may_be_asked_for() -> None:
+    """Of all ranks, half of them, and so on; on whole nodes where that is possible."""
+    begun = CalibrationDesign(["A", "B"], 16)
+    assert (begun.ask(), begun.reason) == ({"A": 8, "B": 8}, "the even split, since nothing is measured yet")
+    begun.admits = lambda split: sum(split.values()) <= 7
+    assert begun.ask() == {"A": 2, "B": 2}
+    begun.admits = lambda split: False
+    assert begun.ask() is None
+    assert begun.reason == "every split that comes into question failed, or is above the budget"
+    nodes = CalibrationDesign(["A", "B"], 16, cores_per_node=8)
+    nodes.skip({"A": 8, "B": 8})
+    assert nodes.ask() == {"A": 7, "B": 8}
+    for budget, each in ((48, 24), (40, 16), (12, 6)):
+        assert CalibrationDesign(["A", "B"], budget, cores_per_node=8).ask() == {"A": each, "B": each}
 
 
 def test_as_many_runs_as_allowed() -> None:
