@@ -15,7 +15,10 @@ from decision_cases import DIGITS, Law, ask_with, conclusion_of_campaign, recomm
 
 from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.campaign.worth import NextRun, PosteriorSplits, Prospects, next_runs
+from precice_lb.case import AcceptedRanks
+from precice_lb.case.coupling import RankBound
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
+from precice_lb.schedule import Schedule
 
 BUDGET = 4
 HIGHEST = {"A": 3, "B": 3}
@@ -119,10 +122,11 @@ def test_noise_of_a_run_is_that_between_runs_and_the_median_of_that_within() -> 
 @pytest.mark.parametrize(
     ("work", "budget", "words", "best", "nodes"),
     [
-        ((10, 30), 40, {}, (10, 30), 1),
+        ((11, 33), 44, {}, (11, 33), 1),
         ((6, 12, 24), 14, {}, (2, 4, 8), 1),
         ((10, 30), 24, {"cores_per_node": 4}, (6, 18), 4),
         ((125, 375), 500, {}, (125, 375), 1),
+        ((25, 50, 100), 175, {}, (25, 50, 100), 1),
     ],
 )
 def test_splits_in_question(
@@ -142,12 +146,13 @@ def test_splits_in_question(
     posterior = PosteriorSplits(recommended(curves, measured, budget, **words))
     places = range(len(work))
     # Of many in geometric steps.
-    highest = budget - len(work) + 1
-    counts = range(1, highest + 1) if highest <= 384 else {int(highest ** (step / 383)) for step in range(384)}
+    highest, most = budget - len(work) + 1, (384, 85)[len(work) - 2]
+    steps = {int(highest ** (step / (most - 1)) + 1e-9) for step in range(most)}
+    counts = range(1, highest + 1) if highest <= most else steps
     begun = [other(best, place, count) for place in places for count in counts]
     tried = [tuple(max(count - count % nodes, 1) for count in split) for split in begun] if nodes > 1 else []
     if len(work) > 2:
-        begun += [tuple(max(count >> halves, 1) for count in best) for halves in range(4)]
+        begun += [tuple(max(count >> halves, 1) for count in best) for halves in range(8)]
     tried += begun + [other(split, k, budget - sum(split) + split[k]) for split in begun for k in places]
     splits = sorted({split for split in tried if min(split) > 0 and sum(split) <= budget})
     assert [tuple(split) for split in posterior.splits.tolist()] == splits
@@ -197,6 +202,10 @@ def test_the_first_split_is_even_as_far_as_it_may_be_asked_for() -> None:
     begun.admits = lambda split: False
     assert begun.ask() is None
     assert begun.reason == "every split that comes into question failed, or is above the budget"
+    coupling = Schedule.parallel(["A", "B"])
+    coupling.accepted_ranks = {"B": AcceptedRanks(most=RankBound(1))}
+    bound = CalibrationDesign(["A", "B"], 16, coupling=coupling, multiple={"A": 4})
+    assert bound.ask() == {"A": 12, "B": 1}
     nodes = CalibrationDesign(["A", "B"], 16, cores_per_node=8)
     nodes.skip({"A": 8, "B": 8})
     assert nodes.ask() == {"A": 7, "B": 8}

@@ -148,16 +148,16 @@ def test_what_was_measured_is_brought_to_the_load_of_the_latest_windows() -> Non
     """Beside independent normal steps of everything that is unknown, of which readings are sums."""
     nan = math.nan
     segments = [
-        Segment({"A": 4, "B": 1}, 10, 1.0, {"A": 2.0}, {"A": 0.04}, {"A": 2.2}),
+        Segment({"A": 4, "B": 1}, 10, 1.0, {"A": 2.0}, {"A": 0.04}, {"A": 2.03}),
         Segment({"A": 8, "B": 1}, 30, 1.0, {"A": 1.3}, {"A": nan}),
         Segment({"A": 8, "B": 1}, 20, 1.0, {"A": nan}),
-        Segment({"A": 5, "B": 1}, 20, 1.0, {"A": 2.1}, {"A": 0.021}, {"A": 2.5}),
+        Segment({"A": 5, "B": 1}, 20, 1.0, {"A": 1.7}, {"A": 0.017}, {"A": 1.72}),
     ]
-    earlier = np.array([[4, 1.9, 0.095], [6, 1.5, 9.0], [3, 2.6, nan]])
+    earlier = np.array([[4, 1.95, 0.0975], [6, 1.5, 9.0], [3, 2.6, nan]])
     found = at_present_load(segments, "A", earlier)
     # Earlier runs, means of segments, latest windows. Errors of segments: at most the median of 0.02, 0.005, 0.01.
     ranks = np.array([4, 6, 3, 4, 8, 5, 4, 8, 5.0])
-    seconds = np.array([1.9, 1.5, 2.6, 2.0, 1.3, 2.1, 2.2, 1.3, 2.5])
+    seconds = np.array([1.95, 1.5, 2.6, 2.0, 1.3, 1.7, 2.03, 1.3, 1.72])
     times = np.array([0, 0, 0, 0.25, 1.25, 3.5, 0.5, 2, 4])
     runs = np.array([0, 1, 2, 3, 4, 5, 3, 4, 5])
     errors = np.array([0.05, 1.0, 0.005, 0.01, 0.005, 0.01, 0.02, 0.01, 0.02])
