@@ -149,7 +149,7 @@ def test_what_was_measured_is_brought_to_the_load_of_the_latest_windows() -> Non
     nan = math.nan
     segments = [
         Segment({"A": 4, "B": 1}, 10, 1.0, {"A": 2.0}, {"A": 0.04}, {"A": 2.03}),
-        Segment({"A": 8, "B": 1}, 30, 1.0, {"A": 1.3}, {"A": nan}),
+        Segment({"A": 8, "B": 1}, 30, 1.0, {"A": 1.3}, {"A": math.inf}),
         Segment({"A": 8, "B": 1}, 20, 1.0, {"A": nan}),
         Segment({"A": 5, "B": 1}, 20, 1.0, {"A": 1.7}, {"A": 0.017}, {"A": 1.72}),
     ]
@@ -207,14 +207,19 @@ def test_windows_are_brought_to_the_present_load() -> None:
         Segment({"A": 1, "B": 2}, 10, 4.0, {"A": 2.0}),
         Segment({"A": 2, "B": 1}, 10, math.nan, {"A": 2.0, "B": 3.0}),
         Segment({"A": 2, "B": 2}, 10, 0.9, {"A": 0.5, "B": 0.6}),
+        Segment({"A": 3, "B": 1}, 10, 0.9, {"A": 0.0, "B": 0.6}),
     ]
     # Twice the load of A takes 4 s, which were 3 before: 4.4 s, in which 4 % between runs and 3 % are 5 %.
     unknown = [math.nan, math.nan]
-    a, b = [[math.log(2), 0.03], unknown, [0, 0], [0, 0.03]], [[0, 0.01], [0.0, 0.2], [0, 0], [math.log(2), 0.075]]
+    a, b = (
+        [[math.log(2), 0.03], unknown, [0, 0], [0, 0.03], [0, 0.03]],
+        [[0, 0.01], [0.0, 0.2], [0, 0], [math.log(2), 0.075], [math.log(2), 0.075]],
+    )
     b[1] = unknown
     found = window_times(segments, Schedule.parallel("AB"), {"A": np.array(a), "B": np.array(b)})
     mean = math.exp((math.log(4.4) / 0.05**2 + math.log(4) / 0.04**2) / 1025)
     assert found == {
         (1, 2): pytest.approx((mean, 1025**-0.5), rel=DIGITS),
         (2, 2): pytest.approx((1.8, 0.085), rel=DIGITS),
+        (3, 1): pytest.approx((0.9, 0.085), rel=DIGITS),
     }
