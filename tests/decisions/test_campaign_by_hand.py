@@ -169,6 +169,17 @@ def test_splits_in_question(
     assert {tuple(split) for split in few.splits[few.candidates()].tolist()} == new
 
 
+def test_the_best_split_of_each_truth_comes_into_question() -> None:
+    """Though it shares no count with the recommended one, and a quarter of the truths have it."""
+    work = {"A": (6, 24), "B": (12, 6), "C": (24, 12)}
+    curves: dict[str, list[Law]] = {
+        name: [lambda n, b=b: F(b, n)] * 5 + [lambda n, a=a: F(a, n)] * 14 for name, (a, b) in work.items()
+    }
+    found = recommended(curves, dict.fromkeys("ABC", (1, 2, 3)), 14)
+    assert not found.split.items() & {"A": 8, "B": 2, "C": 4}.items()
+    assert [8, 2, 4] in PosteriorSplits(found).splits.tolist()
+
+
 def test_what_is_told_is_what_is_learned_from() -> None:
     """Sorted by ranks and seconds; the window of the coupling counts as measured."""
     told = CalibrationDesign(["A", "B"], BUDGET, coupling="serial", seed=3)
