@@ -86,6 +86,7 @@ def after(*segments: tuple[int, float], cost: float = 2.0) -> list[tuple[dict[st
         (CERTAIN, after((2, 6), (3, 6.55), cost=3), 30, "stay", (2, 1), "6 4", "loses 63", 0),
         (CERTAIN, after((2, 6), (3, 6.56), cost=3), 30, "undo", 2, "6 6.56", "saves 13.8", 90),
         (CERTAIN, after((2, 5.5), (2, 6.5), (3, 7), cost=3), 30, "undo", 2, "5.979 7", "saves 27.63", 100),
+        (CERTAIN, after((1, 9), (2, 6), (3, 7), cost=3), 30, "undo", 2, "6 7", "saves 27", 99),
         # On where that is between the two and saves more.
         (laws((2, (8, 4, 3), (7, 4, 3.5))), after((1, 6), (3, 7), cost=3), 30, "move", 2, "4 7", "saves 87", 100),
         (laws((2, (8, 6.5, 3), (7, 4, 3.5))), after((1, 6), (3, 7), cost=3), 30, "undo", 1, "6 7", "saves 27", 99),
@@ -150,7 +151,7 @@ def test_what_was_measured_is_brought_to_the_load_of_the_latest_windows() -> Non
     segments = [
         Segment({"A": 4, "B": 1}, 10, 1.0, {"A": 2.0}, {"A": 0.04}, {"A": 2.03}),
         Segment({"A": 8, "B": 1}, 30, 1.0, {"A": 1.3}, {"A": math.inf}),
-        Segment({"A": 8, "B": 1}, 20, 1.0, {"A": nan}),
+        Segment({"A": 8, "B": 1}, 20, 1.0, {"A": 0.0}),
         Segment({"A": 5, "B": 1}, 20, 1.0, {"A": 1.7}, {"A": 0.017}, {"A": 1.72}),
     ]
     earlier = np.array([[4, 1.95, 0.0975], [6, 1.5, 9.0], [3, 2.6, nan]])
