@@ -11,11 +11,10 @@ from emulation import CostLaw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import precice_lb
 from precice_lb.campaign import CalibrationDesign
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
 from precice_lb.schedule import Schedule
-from precice_lb.split import Machine, optimize_split
+from precice_lb.split import optimize_split
 
 LAWS = {
     "Inner": CostLaw(0.005, 1.8, 0.09, 0.006),
@@ -79,29 +78,7 @@ def test_the_pulse_with_more_participants_too_is_within_two_percent_after_five_r
     assert all(list(split) == list(names) for split in splits)
 
 
-def test_the_first_split_is_on_whole_nodes_and_then_what_a_run_tells_decides() -> None:
-    node = Machine(cores_per_node=32)
-    assert CalibrationDesign(("Inner", "Outer"), 192, machine=node).ask() == {"Inner": 96, "Outer": 96}
-    assert CalibrationDesign(("Inner", "Outer"), 224, machine=node).ask() == {"Inner": 96, "Outer": 96}
-    _, splits, lost = campaign(("Inner", "Outer"), 128, 5, machine=node)
-    assert splits[0] == {"Inner": 64, "Outer": 64}
-    assert lost <= 0.02
-
-
-def test_what_is_recommended_is_what_recommend_split_says_of_the_same_runs() -> None:
-    design, _, _ = campaign(("Inner", "Outer"), 64, 4)
-    again = precice_lb.recommend_split(design.measurements(), 64)
-    assert design.recommendation().split == again.split
-    # Nothing but the printed interval depends on its level.
-    for level in (0.5, 0.99):
-        assert precice_lb.recommend_split(design.measurements(), 64, level=level).split == again.split
-
-
 def test_it_ends_when_another_run_is_not_worth_it() -> None:
-    design, splits, _ = campaign(("Inner", "Outer"), 32, 20, target_regret=0.5)
-    assert 1 <= len(splits) <= 4
-    assert design.ask() is None
-    assert "is below 50 %" in design.reason
     # Three runs are made even where two leave no doubt, each participant at three counts.
     design, splits, _ = campaign(("Inner", "Outer"), 6, 20, target_regret=0.5)
     assert len(splits) == 3

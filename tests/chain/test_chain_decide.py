@@ -161,28 +161,6 @@ def test_a_move_that_made_it_worse_is_undone(seed: int) -> None:
     assert chain.splits[-1] == chain.splits[0]
 
 
-def test_a_change_that_no_longer_pays_is_not_made() -> None:
-    """The same bad split, with much of the chain left and with less than a border is worth."""
-    chain = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 2, border=1e3)
-    segments = [chain.segment(0, chain.start)[0]]
-    few = decide(segments, chain.question())
-    many = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 200, border=1e3)
-    assert few.kind == "stay"
-    assert "1e+03 s for the change" in few.decision
-    assert decide(segments, many.question()).kind in ("learn", "move")
-
-
-def test_calibration_runs_save_learning() -> None:
-    chain = Chain(LAWS[0], 64, {"A": 56, "B": 8}, 8)
-    segments = [chain.segment(0, chain.start)[0]]
-    ranks = np.array([8.0, 16.0, 32.0, 56.0])
-    earlier = {name: np.column_stack([ranks, law_of(ranks), 0.01 * law_of(ranks)]) for name, law_of in LAWS[0].items()}
-    question = dataclasses.replace(chain.question(), earlier=earlier)
-    decision = decide(segments, question)
-    assert decision.kind == "move"
-    assert chain.true_window(1, decision.split) < 1.04 * chain.true_window(1, chain.best(1))
-
-
 SPLITS = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 6, "Outer": 10}]
 
 

@@ -1,12 +1,14 @@
-"""Planted runs, exact curves and campaigns for decisions by hand: the only file here that knows inner modules."""
+"""Planted runs, exact curves, campaigns and chains for decisions by hand: what knows inner modules is here."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,9 +21,14 @@ from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.campaign import read_study, run_campaign
 from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.campaign.worth import PosteriorSplits
+from precice_lb.chain.decide import DecisionProblem, decide
+from precice_lb.chain.document import Decision, Segment
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints
+from precice_lb.split.admissible import limits_of
 
 # From ranks to seconds per window, as one draw of a posterior.
 Law = Callable[[int], Fraction]
@@ -172,3 +179,29 @@ def conclusion_of_campaign(directory: Path, limit: str, runs: Sequence[tuple[Spl
     events: list[Any] = []
     run_campaign(study, campaign, report=events.append)
     return str(events[-1])
+
+
+def decision_of_chain(
+    laws: Mapping[str, Sequence[Law]],
+    segments: Sequence[tuple[Split, float, float]],
+    left: int,
+    budget: int,
+    highest: Split,
+    *,
+    known: Sequence[str] = "AB",
+    measured: Mapping[str, float] | None = None,
+    failed: Sequence[Split] = (),
+) -> Decision:
+    """What a chain decides after segments of 10 windows where the laws are all that is possible.
+
+    Of a segment: split, seconds of a window, and what a change costs. ``known`` was measured before the chain, on its
+    present ranks; ``measured`` are compute seconds in all segments.
+    """
+    present = segments[-1][0]
+    earlier = {name: np.array([[present[name], mean_of_laws(laws[name], present[name]), np.nan]]) for name in known}
+    limits = limits_of(tuple(laws), budget, Constraints(maximum=highest))
+    done = [Segment(split, 10, window, dict(measured or {}), border_seconds=cost) for split, window, cost in segments]
+    question = DecisionProblem(Schedule.parallel(tuple(laws)), limits, left, 10, earlier, failed)
+    learner: Any = ExactDraws(dict(laws), 0.01)
+    with mock.patch("precice_lb.chain.decide.recommend_split", partial(recommend_split, learner=learner)):
+        return decide(done, question)
