@@ -163,6 +163,10 @@ class FakeSlurm:
         """Let one of the failures hold, so often."""
         (self.root / flag).write_text(text)
 
+    def answer(self, program: str, text: str) -> None:
+        """Let one of the programs do what a shell's lines say."""
+        (self.root / "bin" / program).write_text(f"#!/bin/sh\n{text}\n")
+
     def states(self) -> list[str]:
         """States of all jobs, in the order of their submission."""
         places = sorted((self.root / "jobs").iterdir(), key=lambda path: int(path.name))

@@ -34,7 +34,7 @@ STEADY = (
     (re.compile(r"^(versions) .*", re.MULTILINE), r"\1 VERSIONS"),
     (re.compile(r"^(report made on) .*", re.MULTILINE), r"\1 MACHINE"),
     (re.compile(r"(?<=-)[0-9a-f]{16}\b|(?<=precice-lb-)[0-9a-f]{8}\b"), "TOKEN"),
-    (re.compile(r"^(export PATH=).*", re.MULTILINE), r"\1PATH"),
+    (re.compile(r"^( *export PATH=).*", re.MULTILINE), r"\1PATH"),
 )
 
 

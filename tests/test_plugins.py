@@ -6,82 +6,63 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import DRIVER, runs_of, write_study
 
-from precice_lb.plugins import LAUNCHERS, LEARNERS, READERS, Registry
+MODULE = '''\
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-MODULES = {
-    "site_launcher": '''
-        """Starts each rank as a process of its own."""
+import numpy as np
 
-        from dataclasses import dataclass
-
-        from precice_lb.campaign import Launcher
-
-
-        @dataclass(kw_only=True)
-        class OwnLauncher(Launcher):
-            greeting: str = ""
-
-            def command(self, plan, task):
-                return ["env", f"GREETING={self.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
-    ''',
-    "site_reader": '''
-        """Reads lines of name, ranks and seconds."""
-
-        from pathlib import Path
-        from collections.abc import Sequence
-
-        import numpy as np
-
-        from precice_lb.dataset import Measurements, Samples
+from precice_lb.campaign import Launcher
+from precice_lb.dataset import Measurements, Samples
+from precice_lb.models.posterior import BayesRegressor
 
 
-        def read(paths: Sequence[Path], *, scale: float = 1.0):
-            """Read the lines of our monitoring.
+@dataclass(kw_only=True)
+class OwnLauncher(Launcher):
+    greeting: str = ""
 
-            Example: precice-lb import lines fluid.txt --set scale=0.001
-
-            Parameters
-            ----------
-            paths
-                Text files of the monitoring.
-            scale
-                Seconds of one of its units.
-            """
-            rows = [line.split() for path in paths for line in path.read_text().splitlines()]
-            frames = {}
-            for name in dict.fromkeys(name for name, *_ in rows):
-                ranks, times = np.array([cells for who, *cells in rows if who == name], float).T
-                frames[name] = Samples(ranks, scale * times)
-            return Measurements(frames, sources=tuple(map(str, paths)))
-    ''',
-    "site_learner": '''
-        """A learner under a name of its own."""
-
-        from precice_lb.models.posterior import BayesRegressor
+    def command(self, plan, task):
+        return ["env", f"GREETING={self.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
 
 
-        class OwnRegressor(BayesRegressor):
-            learner_name = "own-curve"
-    ''',
-    "site_broken": "import no_such_module_anywhere\n",
-}
+class OwnRegressor(BayesRegressor):
+    learner_name = "own-curve"
+
+
+def read(paths: Sequence[Path], *, scale: float = 1.0):
+    """Read the lines of our monitoring.
+
+    Example: precice-lb import lines fluid.txt --set scale=0.001
+
+    Parameters
+    ----------
+    paths
+        Text files of the monitoring.
+    scale
+        Seconds of one of its units.
+    """
+    rows = [line.split() for path in paths for line in path.read_text().splitlines()]
+    ranks, times = np.array([cells for _, *cells in rows], float).T
+    return Measurements({rows[0][0]: Samples(ranks, scale * times)}, sources=tuple(map(str, paths)))
+'''
+SPLIT = "splits = [{Left=2, Right=1}]"
 ENTRY_POINTS = """\
 [precice_lb.launchers]
-own = site_launcher:OwnLauncher
+own = site_additions:OwnLauncher
 broken = site_broken:Launcher
 number = json:__doc__
 
 [precice_lb.readers]
-lines = site_reader:read
+lines = site_additions:read
 
 [precice_lb.learners]
-own-curve = site_learner:OwnRegressor
+own-curve = site_additions:OwnRegressor
 """
 
 
@@ -93,15 +74,14 @@ def site(tmp_path: Path) -> dict[str, str]:
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-additions\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    for name, text in MODULES.items():
-        (place / f"{name}.py").write_text(textwrap.dedent(text).lstrip())
+    (place / "site_additions.py").write_text(MODULE)
     paths = [str(place), str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
 
 
-def command(environment: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
-    """Run the command line where the distribution is installed."""
-    tokens = [sys.executable, "-m", "precice_lb", *map(str, words)]
+def command(environment: dict[str, str], *words: object, start: str = "-m") -> subprocess.CompletedProcess[str]:
+    """Run the command line where the distribution is installed, or a program."""
+    tokens = [sys.executable, start, *(["precice_lb"] if start == "-m" else []), *map(str, words)]
     return subprocess.run(tokens, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -129,24 +109,10 @@ def test_a_learner_of_another_distribution_learns(site: dict[str, str], tmp_path
     assert json.loads(done.stdout)["split"] == {"A": 4, "B": 4}
 
 
-def study_with(directory: Path, launcher: str) -> Path:
-    """Write a study of one split with a launcher."""
-    write_case(directory)
-    return write_study(directory, runs="splits = [{Left=2, Right=1}]", launcher=launcher)
-
-
-RUN = (
-    "import sys; from pathlib import Path; from precice_lb.campaign import read_study, run_campaign; "
-    "found = run_campaign(read_study(sys.argv[1]), Path(sys.argv[2])); "
-    "print([run.outcome for run in found.runs])"
-)
-
-
 def test_a_launcher_of_another_distribution_runs_a_campaign(site: dict[str, str], tmp_path: Path) -> None:
-    path = study_with(tmp_path, 'name = "own"\ngreeting = "good morning"')
-    tokens = [sys.executable, "-c", RUN, str(path), str(tmp_path / "campaign")]
-    done = subprocess.run(tokens, env=site, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout == "['finished']\n", done.stderr
+    path = write_study(tmp_path, runs=SPLIT, launcher='name = "own"\ngreeting = "good morning"')
+    done = command(site, DRIVER, path, tmp_path / "campaign", start="-c")
+    assert [run.outcome for run in runs_of(tmp_path / "campaign")] == ["finished"], done.stderr
     (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
     assert json.loads(seen.read_text())["GREETING"] == "good morning"
 
@@ -158,10 +124,11 @@ def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], 
         'name = "broken"': "precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher",
         'name = "number"': "launcher 'number': expected a dataclass derived from precice_lb.campaign.Launcher",
     }
-    studies = [study_with(tmp_path / str(number), launcher) for number, launcher in enumerate(cases)]
+    studies = []
+    for number, launcher in enumerate(cases):
+        studies.append(write_study(tmp_path / str(number), runs=SPLIT, launcher=launcher))
     code = "import sys; from precice_lb.cli import main; print([main(['calibrate', path]) for path in sys.argv[1:]])"
-    tokens = [sys.executable, "-c", code, *map(str, studies)]
-    done = subprocess.run(tokens, env=site, capture_output=True, text=True, timeout=300, check=False)
+    done = command(site, code, *studies, start="-c")
     assert done.stdout == "[2, 2, 2, 2]\n", done.stderr
     for words, line in zip(cases.values(), done.stderr.splitlines(), strict=True):
         assert words in line
@@ -171,15 +138,7 @@ def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], 
 
 def test_a_name_that_is_taken_is_refused(site: dict[str, str], tmp_path: Path) -> None:
     points = tmp_path / "site" / "site_additions-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[precice_lb.readers]\ncsv = site_reader:read\n")
+    points.write_text("[precice_lb.readers]\ncsv = site_additions:read\n")
     done = command(site, "import", "csv", tmp_path / "a.csv")
     assert done.returncode == 2
-    assert "found 'csv' twice (precice_lb.ingest.csv:import_files and site_reader:read); rename one" in done.stderr
-
-
-@pytest.mark.parametrize("registry", [LAUNCHERS, LEARNERS, READERS])
-def test_every_name_of_ours_is_there(registry: Registry) -> None:
-    assert all(callable(registry[name]) for name in registry)
-    assert "no-such-name" not in registry
-    with pytest.raises(KeyError):
-        registry["no-such-name"]
+    assert "found 'csv' twice (precice_lb.ingest.csv:import_files and site_additions:read); rename one" in done.stderr

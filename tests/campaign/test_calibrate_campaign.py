@@ -15,11 +15,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import CONFIGURATION, DRIVER, SOLVER, alive, quiet, run_of, run_study, write_case, write_study
+from calibrate_helpers import (
+    CONFIGURATION,
+    DRIVER,
+    SOLVER,
+    alive,
+    quiet,
+    run_of,
+    run_study,
+    runs_of,
+    write_case,
+    write_study,
+)
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.processes import TOKEN_VARIABLE, log_tail, stop_token
+from precice_lb.campaign.processes import log_tail
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import CalibrationError
@@ -45,17 +56,15 @@ def _none_is_left_running(tmp_path: Path) -> Iterator[None]:
 
 def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = write_case(tmp_path)
-    for name in ("__pycache__", "precice-lb-store", "mesh"):
+    for name in ("__pycache__", "precice-lb-store"):
         (case / name).mkdir()
-    (case / "mesh" / "points.txt").write_text("1 2 3\n")
     (tmp_path / "shared.txt").write_text("outside\n")
     (case / "link.txt").symlink_to("../shared.txt")
-    (case / "inner-link.txt").symlink_to("mesh/points.txt")
+    (case / "inner-link.txt").symlink_to("solver.py")
     (case / "precice-config.xml").rename(tmp_path / "real.xml")
     (case / "precice-config.xml").symlink_to("../real.xml")
-    for name, value in (("AT_END", "recommend"), ("RECORD", "0")):
-        monkeypatch.setenv(f"PRECICE_LB_{name}", value)
-    monkeypatch.setenv("FROM_OUTSIDE", "kept")
+    for name, value in (("PRECICE_LB_AT_END", "recommend"), ("PRECICE_LB_RECORD", "0"), ("FROM_OUTSIDE", "kept")):
+        monkeypatch.setenv(name, value)
     events: list[Event] = []
     extra = "[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5"
     path = write_study(tmp_path, runs=TWO_SPLITS, extra=extra)
@@ -64,7 +73,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert [(run.name, run.split) for run in result.finished] == [
         ("001-Left1-Right3", {"Left": 1, "Right": 3}), ("002-Left2-Right1", {"Left": 2, "Right": 1})
     ]  # fmt: skip
-    assert result.finished == tuple(result.runs)
     assert [event.kind for event in events] == ["started"] + 2 * ["run started", "run finished"]
     assert str(events[1]) == "run 1 of 2: Left 1, Right 3 ranks (split of the study, 1 of 2)"
 
@@ -88,7 +96,7 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert "<!-- kept as it is -->" in patched.text
     assert (case / "precice-config.xml").read_text() == CONFIGURATION
     assert (first / "case" / "link.txt").read_text() == "outside\n"
-    assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "mesh" / "points.txt"
+    assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "solver.py"
     assert not any((first / "case" / name).exists() for name in ("precice-lb-store", "__pycache__"))
 
 
@@ -96,43 +104,31 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = tmp_path / "campaign"
-    cores = tuple(sorted(os.sched_getaffinity(0)))
-    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:2])
+    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: (0, 1))
     for runs in ("", TWO_SPLITS):
-        expected = r"^expected at most [12] cores? for .* found 4: .*lower the budget.*let mpiexec oversubscribe"
-        with pytest.raises(CalibrationError, match=expected):
+        with pytest.raises(CalibrationError, match=r"^expected at most 2 cores for .* found 4: .*lower the budget"):
             run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
         assert not (campaign / "runs").exists()
-    if len(cores) < 2:
-        return
-    # Small runs may be made here for a recommendation with more ranks.
-    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", launcher=""))
-    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
 
 
-CRASHES_ON_TWO = (
-    SOLVER
-    + """
-if name == "Left" and os.environ.get("PMI_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE")) == "1":
+CRASHES_ON_TWO = f"""{SOLVER}
+if name == "Left" and size == "1":
     sys.exit("no convergence in sight")
 if name == "Right":
     import time
     time.sleep(0.3 if "Right1" in os.environ["PRECICE_LB_DIR"] else 600)
 """
-)
 
 
 def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(tmp_path: Path) -> None:
-    events: list[Event] = []
     path = write_study(tmp_path, solver=CRASHES_ON_TWO, runs=TWO_SPLITS)
-    result = run_study(path, events.append)
+    result = run_study(path)
     # Left's end ended the run: it neither took Right's 600 seconds nor came to its time limit.
     failed, finished = result.runs
     assert (failed.outcome, finished.outcome) == ("failed", "finished")
     assert failed.error == "Left ended with exit code 1"
     assert any("no convergence in sight" in line for line in failed.log_tail)
     assert result.finished == (finished,)
-    assert [event.run.outcome for event in events if event.kind == "run finished"] == ["failed", "finished"]
     run = tmp_path / "campaign" / failed.directory
     assert not list(run.glob("**/*.h5"))
     assert list(run.glob("**/*.h5.unfinished"))
@@ -174,23 +170,19 @@ def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
     monkeypatch.setattr("precice_lb.campaign.processes.time", clock)
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 300 s"):
         run_study(path)
-    assert alive(tmp_path / "campaign") == []
-    state = json.loads((tmp_path / "campaign" / "campaign.json").read_text())
-    assert state["runs"][0]["outcome"] == "timeout"
-    assert state["runs"][0]["log_tail"] == ["Left: waiting for ever"] + ["Right: waiting for ever"] * 2
+    (run,) = runs_of(tmp_path / "campaign")
+    assert run.outcome == "timeout"
+    assert run.log_tail == ["Left: waiting for ever"] + ["Right: waiting for ever"] * 2
 
 
-WAITS_ONCE = (
-    SOLVER
-    + """
+WAITS_ONCE = f"""{SOLVER}
 import time
-if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
+if here.parent.name.startswith("001"):
     time.sleep(600)
 """
-)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, number: signal.Signals) -> None:
     path = write_study(tmp_path, solver=WAITS_ONCE, runs=ONE_SPLIT)
     directory = tmp_path / "campaign"
@@ -203,9 +195,8 @@ def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, number: 
         assert alive(directory), "a killed campaign cannot stop its run"
     else:
         assert output.splitlines()[-1].startswith("KeyboardInterrupt")
-        assert alive(tmp_path / "campaign") == []
+        assert alive(directory) == []
     result = run_campaign(read_study(path), directory, report=quiet)
-    assert alive(tmp_path / "campaign") == []
     assert [run.outcome for run in result.runs] == ["interrupted", "finished"]
     assert result.runs[1].directory == "runs/002-Left1-Right2"
     assert list(first.glob("**/*.h5")) == []
@@ -234,25 +225,6 @@ def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path) -> None:
         (tmp_path / "campaign" / "campaign.json").write_text(content)
         with pytest.raises(CalibrationError, match=expected):
             run_study(path)
-
-
-def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
-    token = f"orphan-{os.getpid()}"
-    note = tmp_path / "pid"
-    # The middle process ends at once; the sleeper is in a session of its own.
-    code = (
-        "import subprocess, sys; p = subprocess.Popen(['sleep', '300'], start_new_session=True);"
-        f"open({str(note)!r}, 'w').write(str(p.pid))"
-    )
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, TOKEN_VARIABLE: token}, check=True)
-    pid = int(note.read_text())
-    assert Path(f"/proc/{pid}").exists()
-    stop_token("another" + token)
-    assert Path(f"/proc/{pid}/environ").read_bytes()
-    stop_token(token)
-    wait_until(
-        lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", 300
-    )
 
 
 def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:

@@ -18,35 +18,22 @@ from precice_lb.recommend import recommend_split
 from precice_lb.schedule import Schedule
 
 LAWS = {"Left": CostLaw(0.005, 1.8, 0.09, 0.006), "Right": CostLaw(0.005, 0.6, 0.05, 0.006)}
-VERSIONS = """
-[[participants.versions]]
-name = "cpu"
-command = 'python solver.py Left'
-[[participants.versions]]
-name = "gpu"
-command = 'python solver.py Left'
-"""
 
 
-def study_of(directory: Path, runs: str = "", left: str = "", machine: str = "") -> Study:
-    path = changed(write_study(directory, runs=runs, left=left, machine=machine), ("ranks = 4", "ranks = 32"))
-    return read_study(changed(path, ('command = "python solver.py Left"\n', "")) if left == VERSIONS else path)
+def study_of(directory: Path, runs: str = "") -> Study:
+    return read_study(changed(write_study(directory, runs=runs), ("ranks = 4", "ranks = 32")))
 
 
-def write_run(stores: Path, split: dict[str, int], seed: int, *, warmup: int = 0, version: str = "") -> None:
-    """Leave the stores of a run: twelve windows of the law's seconds with noise, ``warmup`` of them slower."""
+def write_run(stores: Path, split: dict[str, int], seed: int) -> None:
+    """Leave the stores of a run: twelve windows of the law's seconds with noise."""
     rng = np.random.default_rng(seed)
     compute = {name: float(LAWS[name].seconds(p)) * np.exp(0.01 * rng.standard_normal(12)) for name, p in split.items()}
-    for seconds in compute.values():
-        seconds[:warmup] *= 3
-    compute["Left"] *= 8 if version == "cpu" else 1
     wall = np.max(list(compute.values()), axis=0) + 1e-4
     for name, seconds in compute.items():
         table = [row(w + 1, seconds[w], wall[w] - seconds[w], wall[w] - seconds[w]) for w in range(12)]
-        more = {"version": version} if version and name == "Left" else {}
         for rank in range(split[name]):
-            configured = {"configuration": CONFIGURATION, "warmup_windows": 2, "run": f"run{seed}", **more}
-            write_store(stores, table, name, rank, split[name], **configured)
+            more = {"configuration": CONFIGURATION, "warmup_windows": 2, "run": f"run{seed}"}
+            write_store(stores, table, name, rank, split[name], **more)
 
 
 def begun(study: Study, directory: Path) -> CampaignResult:
@@ -65,9 +52,8 @@ def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal],
         proposal = design.ask() if len(asked) < most else None
         if proposal is None:
             return asked, design
-        record = run_of(len(state.runs) + 1, proposal.split, versions=dict(proposal.versions))
-        version = record.versions.get("Left", "")
-        write_run(directory / record.directory / "stores", proposal.split, record.number, version=version)
+        record = run_of(len(state.runs) + 1, proposal.split)
+        write_run(directory / record.directory / "stores", proposal.split, record.number)
         state.runs.append(record)
         state.save()
         asked.append(proposal)
@@ -97,16 +83,6 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
     after = result.measurements()
     assert len(after.samples["Left"]) == len(before.samples["Left"]) - 1
     assert any("is not used" in text and "the slowest may be missing" in text for text in after.remarks)
-
-
-def test_versions_are_measured_twice_and_then_only_where_they_may_be_the_best(tmp_path: Path) -> None:
-    study = study_of(tmp_path, "maximum = 6\ntarget_regret = 0", VERSIONS)
-    asked, design = play(study, tmp_path / "campaign")
-    ran = [proposal.versions["Left"] for proposal in asked]
-    assert sorted(ran[:4]) == ["cpu", "cpu", "gpu", "gpu"]
-    assert set(ran[4:]) == {"gpu"}
-    assert asked[4].reason.startswith("Left gpu: ")
-    assert len(asked) == 6 or (design.conclusion or "").startswith("Left gpu: ")
 
 
 def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:

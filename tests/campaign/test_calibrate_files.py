@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import (
-    CONFIGURATION,
+    SOLVER,
     changed,
     finished_runs,
     quiet,
@@ -29,11 +29,11 @@ from precice_lb.exceptions import CalibrationError
 LAUNCHER = "name = 'template'\nparticipant = 'env PMI_SIZE={ranks} {command}'"
 
 
-def study_in(directory: Path, *, solver: str | None = None, right: int = 1, left: str = "") -> Path:
-    case = write_case(directory, *([solver] if solver else []))
+def study_in(directory: Path, *, solver: str = SOLVER, left: str = "") -> Path:
+    case = write_case(directory, solver)
     (case / "mesh").mkdir()
     (case / "mesh" / "points").write_text("0 0\n")
-    return extended(directory, right, left)
+    return extended(directory, 1, left)
 
 
 def extended(directory: Path, right: int, left: str = "") -> Path:
@@ -48,7 +48,7 @@ def test_a_campaign_is_not_resumed_with_other_files(tmp_path: Path) -> None:
     run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
     more = extended(tmp_path, 2)
     solver, points = case / "solver.py", case / "mesh" / "points"
-    solver.write_text(solver.read_text() + "# other\n")
+    solver.write_text(SOLVER + "# other\n")
     points.unlink()
     (case / "options").write_text("")
     expected = r"another case \(mesh/points, options, solver.py changed\): undo that"
@@ -56,7 +56,7 @@ def test_a_campaign_is_not_resumed_with_other_files(tmp_path: Path) -> None:
         with pytest.raises(CalibrationError, match=expected):
             run_campaign(read_study(more), directory, report=quiet)
     # Undone, with other times, it goes on: what is in the files counts.
-    solver.write_text(solver.read_text().removesuffix("# other\n"))
+    solver.write_text(SOLVER)
     points.write_text("0 0\n")
     (case / "options").unlink()
     run_campaign(read_study(more), directory, report=quiet)
@@ -66,6 +66,8 @@ def test_a_campaign_is_not_resumed_with_other_files(tmp_path: Path) -> None:
 def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> None:
     directory, case = tmp_path / "case" / "campaign", tmp_path / "case"
     study = read_study(study_in(tmp_path))
+    # A name that is no text is a file too.
+    (case / os.fsdecode(b"caf\xe9")).write_text("")
     run_campaign(study, directory, report=quiet)
     (case / "Left.log").write_text("of a launch in the case itself")
     (case / "precice-run").mkdir()
@@ -73,7 +75,7 @@ def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> N
     (case / "link").symlink_to(tmp_path / "nowhere")
     run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
     assert len(finished_runs(directory)) == 2
-    assert set(state_of(directory).files or {}) == {"mesh/points", "solver.py"}
+    assert set(state_of(directory).files or {}) == {"caf\\xe9", "mesh/points", "solver.py"}
 
 
 def test_files_and_studies_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
@@ -108,13 +110,6 @@ def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     assert len(finished_runs(directory)) == 3
 
 
-def test_a_name_that_is_no_text_is_a_file_too(tmp_path: Path) -> None:
-    study = read_study(study_in(tmp_path))
-    (tmp_path / "case" / os.fsdecode(b"caf\xe9")).write_text("")
-    run_campaign(study, tmp_path / "campaign", report=quiet)
-    assert "caf\\xe9" in (state_of(tmp_path / "campaign").files or {})
-
-
 NAMES = st.text("a-_ ", min_size=1, max_size=2) | st.text(min_size=1, max_size=400)
 
 
@@ -126,28 +121,14 @@ def test_each_name_has_a_file_name_of_its_own(one: str, other: str) -> None:
 
 
 def test_participants_of_similar_names_share_no_file(tmp_path: Path) -> None:
-    """Their logs, their prepared files, and their stores, in which a dot or a space is written otherwise."""
+    """Their logs, and their stores, in which a dot or a space is written otherwise."""
     case = write_case(tmp_path)
-    case.joinpath("precice-config.xml").write_text(
-        CONFIGURATION.replace("Left", "So.lid 1").replace("Right", "So.lid-1")
-    )
-    solver = case / "solver.py"
-    solver.write_text(solver.read_text().replace('f"{name}-0-{size}.h5"', 'f"{sys.argv[2]}-0-{size}.h5"'))
-    case.joinpath("who.in").write_text("{participant}")
-    study = write_study(
-        tmp_path,
-        case='network = "lo"',
-        runs="splits = [{ 'So.lid 1' = 1, 'So.lid-1' = 1 }]",
-        launcher="name = 'template'\nparticipant = 'env {command}'",
-        left="templates = ['who.in']",
-    )
-    changed(
-        study,
-        ("solver.py Left", "solver.py 'So.lid 1' So%2Elid%201"),
-        ("solver.py Right", "solver.py So.lid-1 So%2Elid-1"),
-        ('name = "Left"', 'name = "So.lid 1"'),
-        ('name = "Right"', 'name = "So.lid-1"'),
-    )
+    changed(case / "precice-config.xml", ("Left", "So.lid 1"), ("Right", "So.lid-1"))
+    changed(case / "solver.py", ('f"{name}-0-{size}.h5"', 'f"{sys.argv[2]}-0-{size}.h5"'))
+    runs = "splits = [{ 'So.lid 1' = 1, 'So.lid-1' = 1 }]"
+    study = write_study(tmp_path, case='network = "lo"', runs=runs, launcher=LAUNCHER)
+    changed(study, ("solver.py Left", "solver.py 'So.lid 1' So%2Elid%201"), ('"Left"', '"So.lid 1"'))
+    changed(study, ("solver.py Right", "solver.py So.lid-1 So%2Elid-1"), ('"Right"', '"So.lid-1"'))
     run_study(study)
     (run,) = finished_runs(tmp_path / "campaign")
     logs = sorted((tmp_path / "campaign" / run.directory).glob("*.log"))

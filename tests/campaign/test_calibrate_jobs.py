@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import launcher_of, plan_of, run_study, task_of, write_case, write_study
+from fake_slurm import FakeSlurm
 
 from precice_lb.campaign.processes import run_processes
-from precice_lb.campaign.schedulers import SlurmScheduler, body, read_exits
+from precice_lb.campaign.schedulers import body, read_exits
 
 
 def test_the_words_of_a_template_stay_apart(tmp_path: Path) -> None:
@@ -40,14 +41,10 @@ def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     start = f"env PATH={path} {tmp_path}/on-nodes.sh {{first_node}} {{nodes}} {{ranks}} {{command}}"
-    study = write_study(
-        tmp_path,
-        runs="splits = [{Left=3, Right=1}]",
-        launcher=f"name = 'template'\nparticipant = '{start}'\nranks_per_node = 2",
-        case='network = "lo"',
-        left='directory = "left"',
-        right='directory = "right"',
-    )
+    launcher = f"name = 'template'\nparticipant = '{start}'\nranks_per_node = 2"
+    sides = {side: f'directory = "{side}"' for side in ("left", "right")}
+    runs = "splits = [{Left=3, Right=1}]"
+    study = write_study(tmp_path, runs=runs, launcher=launcher, case='network = "lo"', **sides)
     (run,) = run_study(study).finished
     made = tmp_path / "campaign" / run.directory / "case"
     assert [(made / side / "hosts").read_text() for side in ("left", "right")] == ["n0,n1\n", "n2\n"]
@@ -89,9 +86,8 @@ def test_participants_that_do_not_listen_are_killed(tmp_path: Path, monkeypatch:
 
 
 def test_a_participant_that_somebody_terminates_stops_the_job(tmp_path: Path) -> None:
-    exits = exits_of(
-        tmp_path, A="until test -e well; do sleep 0.05; done; kill -TERM $$", B="touch well; exec sleep 300"
-    )
+    told = "until test -e well; do sleep 0.05; done; kill -TERM $$"
+    exits = exits_of(tmp_path, A=told, B="touch well; exec sleep 300")
     assert [line.rstrip() for line in exits] == ["exit 143 A", "stopped by a signal", "exit 143 B", "status 143"]
     (tmp_path / "exits").write_text("\n".join(["begin 1", *exits[:3], "end 2", ""]))
     plan = plan_of(tmp_path, task_of("A"), task_of("B"))
@@ -112,10 +108,8 @@ def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
 
 
 def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code_says(tmp_path: Path) -> None:
-    tasks = [
-        task_of("A", directory=tmp_path, command=f"echo {NOT_LAUNCHED}"),
-        task_of("B", directory=tmp_path, command="sleep 300"),
-    ]
+    commands = {"A": f"echo {NOT_LAUNCHED}", "B": "sleep 300"}
+    tasks = [task_of(name, directory=tmp_path, command=command) for name, command in commands.items()]
     outcome = run_processes(tasks, dict(os.environ), f"started-{tmp_path.name}", 60.0)
     assert (outcome.error, outcome.participants, outcome.code) == (NEVER, ("A",), 1)
 
@@ -126,16 +120,6 @@ def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path:
     waits = replace(task_of("A", directory=tmp_path), command=("sh", "-c", f"printf '{busy}{more}'; sleep 300"))
     outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
     assert (outcome.timed_out, outcome.lost) == (True, lost)
-
-
-class Cancelled(SlurmScheduler):
-    """One that takes a moment to end a job that somebody has cancelled, or has forgotten it."""
-
-    def __init__(self, answers: list[list[str]]) -> None:
-        self._answers = answers
-
-    def poll(self, job: str) -> list[str]:
-        return self._answers.pop(0)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +133,12 @@ class Cancelled(SlurmScheduler):
 def test_steps_may_be_cancelled_before_their_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, answers: list[list[str]], error: str
 ) -> None:
+    """Slurm takes a moment to end a job that somebody has cancelled, or has forgotten it."""
+    FakeSlurm(tmp_path / "slurm", monkeypatch)
+    scheduler = launcher_of("slurm").scheduler
+    monkeypatch.setattr(scheduler, "poll", lambda job: answers.pop(0))
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
     (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
     plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = Cancelled(answers).follow(plan, "7")
+    outcome = scheduler.follow(plan, "7")
     assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -29,7 +27,6 @@ from emulation import CostLaw
 from store_helpers import row
 
 from precice_lb.campaign import read_study
-from precice_lb.campaign.processes import signals_interrupt
 from precice_lb.campaign.state import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -94,17 +91,3 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
         assert with_stores == {run.name for run in state.finished}
         assert alive(directory) == []
     assert kills >= 1
-
-
-def test_a_hang_up_interrupts_unless_it_is_ignored() -> None:
-    before = signal.getsignal(signal.SIGHUP)
-    try:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        with pytest.raises(KeyboardInterrupt), signals_interrupt():
-            os.kill(os.getpid(), signal.SIGHUP)
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with signals_interrupt():
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)

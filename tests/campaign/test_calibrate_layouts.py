@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from calibrate_helpers import (
 )
 from clock_helpers import study_environment
 
-from precice_lb.campaign import Launcher, RunPlan, Study, Task, load_campaign, read_study, run_campaign
+from precice_lb.campaign import RunPlan, Study, load_campaign, read_study, run_campaign
 from precice_lb.campaign.design import StudyDesign
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
 from precice_lb.campaign.prepare import tasks_of
@@ -36,7 +34,6 @@ from precice_lb.cli import main
 from precice_lb.cli.case import Asked, measured_by, recommend_case
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layout, Layouts
-from precice_lb.plugins import LAUNCHERS
 
 FREE = 'threads = "free"'
 SLURM = 'name = "slurm"\n'
@@ -111,31 +108,6 @@ def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layou
     assert state_of(tmp_path).asked == asked
     assert asked.demands().layouts == study.constraints[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
-
-
-def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
-    one, other = (
-        study_of(tmp_path / name, right=f"ranks = {pairs}").identity()["participants"]
-        for name, pairs in (("a", '["1x3", "1x1"]'), ("b", '["1x1", "1x3"]'))
-    )
-    assert one == other
-    assert one["Right"]["layouts"] == [[1, 1], [1, 3]]
-
-
-def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    @dataclass
-    class RanksAlone(Launcher):
-        """Knows nothing of threads."""
-
-        def command(self, plan: RunPlan, task: Task) -> list[str]:
-            return []
-
-    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
-    launcher = 'name = "ranks-alone"'
-    with pytest.raises(StudyError, match="launcher ranks-alone, which only knows ranks: use mpiexec, srun"):
-        study_of(tmp_path, launcher=launcher, right=FREE)
-    # Fixed ranks are no threads.
-    assert study_of(tmp_path, launcher=launcher, right="ranks = 2").layouts
 
 
 def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
@@ -225,24 +197,12 @@ def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     study = study_of(tmp_path, **words)
     assert study.bounds == {"Left": (1, 288), "Right": (1, 36)}
     assert first_proposal(study)["Right"] <= 36
-    for more, message in (
-        ({"runs": "splits = [{Left = 36, Right = 200}]"}, r"runs.splits\[1\]: expected 1 to 36 ranks for 'Right'"),
-        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "machine: .* at least 2 nodes of kind 'small', found 1"),
-        ({"machine": SMALL, "ranks": 36}, r"machine: .* at least 2 nodes of kind 'small', found 1"),
-        # Each has room for itself, but not for both.
-        (
-            {"machine": NODES, "ranks": 192, "right": "", "runs": "splits = [{Left = 100, Right = 92}]"},
-            r"runs.splits\[1\]: machine.kinds: .* at least 5 nodes of kind 'cpu', found 4",
-        ),
-    ):
-        with pytest.raises(StudyError, match=message):
-            study_of(tmp_path, **{**words, **more})
-
-
-def test_steps_of_an_allocation_may_ask_for_gpus(tmp_path: Path) -> None:
-    kinds = KINDS.format(cpu='options = ["--gres=x"]', gpu="")
-    words = {"machine": kinds, "cpu": "", "gpu": 'options = ["--gres=x"]', "launcher": 'name = "srun"'}
-    assert study_of(tmp_path, **words).launcher.name == "srun"
+    with pytest.raises(StudyError, match=r"machine: .* at least 2 nodes of kind 'small', found 1"):
+        study_of(tmp_path, **{**words, "right": 'kind = "small"\nminimum_ranks = 40'})
+    # Each has room for itself, but not for both.
+    runs = "splits = [{Left = 100, Right = 92}]"
+    with pytest.raises(StudyError, match=r"runs.splits\[1\]: .* at least 5 nodes of kind 'cpu', found 4"):
+        study_of(tmp_path, machine=NODES, ranks=192, runs=runs, launcher=SLURM)
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -266,20 +226,11 @@ def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -
         {"name": name, "command": "python solver.py Left", "kind": ["cpu", 4, 0]} for name in ("cpu", "gpu")
     ]
     assert first["Right"]["kind"] == ["cpu", 4, 0]
-    same = [
-        {"gpu": 'options = ["--account=x"]'},
-        {"machine": KINDS.format(cpu='options = ["--partition=a"]', gpu="").replace("nodes = 3", "nodes = 2")},
-        {"right": 'kind = "cpu"'},
-    ]
-    assert all(participants(**words) == first for words in same)
-    other = [
-        {"gpu": 'kind = "gpu"'},
-        {"right": 'kind = "gpu"'},
-        {"machine": kinds.replace("cores_per_node = 4", "cores_per_node = 2")},
-        {"gpu": 'environment = { DEVICE = "1" }'},
-        {"gpu": "ranks_per_node = 1"},
-    ]
-    assert all(participants(**words) != first for words in other)
+    partition = KINDS.format(cpu='options = ["--partition=a"]', gpu="").replace("nodes = 3", "nodes = 2")
+    assert participants(gpu='options = ["--account=x"]', machine=partition, right='kind = "cpu"') == first
+    smaller = {"machine": kinds.replace("cores_per_node = 4", "cores_per_node = 2")}
+    for words in ({"gpu": 'kind = "gpu"'}, {"right": 'kind = "gpu"'}, smaller, {"gpu": "ranks_per_node = 1"}):
+        assert participants(**words) != first
 
 
 def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: Path) -> None:
@@ -308,39 +259,22 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
     one.require_split({"Left": 2, "Right": 2})
     with pytest.raises(StudyError, match=r"machine.kinds: .* at least 4 nodes of kind 'cpu', found 3"):
         study.chosen({"Left": "cpu"}).require_split({"Left": 8, "Right": 5})
-    # Chosen twice it is the same, of which a campaign measures this version alone.
-    assert one.bounds["Left"] == (1, 2)
-    assert one.combinations == [{}]
-    for again in (one.chosen({}), one.chosen({"Left": "gpu"})):
-        assert (again, again.bounds) == (one, one.bounds)
+    # A campaign of it measures this version alone.
+    assert (one.bounds["Left"], one.combinations) == ((1, 2), [{}])
     assert first_proposal(one)["Left"] <= 2
-
-
-def test_a_split_names_the_version_that_is_to_run(tmp_path: Path) -> None:
-    study = study_of(tmp_path, cpu="")
-    for split, message in (
-        ({"Left": 1, "Right": 1}, "a version of 'Left', one of cpu, gpu, found none: write Left:cpu=1"),
-        ({"Left:gpux": 1, "Right": 1}, "expected a version of 'Left', of which there are cpu, gpu, found 'gpux'"),
-        ({"Left:gpu": 1, "Left:cpu": 1}, "expected each participant once, found Left:gpu, Left:cpu"),
-        ({"Left:gpu": 1, "Right:gpu": 1}, "expected a version of 'Right', of which there are none, found 'gpu'"),
-    ):
-        with pytest.raises(StudyError, match=message):
-            study.started(split)
 
 
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_planted_faster(tmp_path: Path) -> None:
-    words = {
-        "solver": COUPLED,
-        "runs": "maximum = 4",
-        "extra": study_environment(),
-        "gpu": 'environment = {CELLS = "0.1"}',
-    }
-    study = read_study(recording(write(tmp_path, cpu="", **words), Left=0.6, Right=0.3))
+    words = {"solver": COUPLED, "runs": "maximum = 5\ntarget_regret = 0", "extra": study_environment()}
+    path = write(tmp_path, cpu="", gpu='environment = {CELLS = "0.1"}', **words)
+    study = read_study(recording(path, Left=0.6, Right=0.3))
     result = run_campaign(study, tmp_path / "campaign", report=quiet)
     ran = [run.versions["Left"] for run in result.finished]
-    assert sorted(ran) == ["cpu", "cpu", "gpu", "gpu"], result.runs
+    # Each twice, and then only what may be the best.
+    assert sorted(ran[:4]) == ["cpu", "cpu", "gpu", "gpu"], result.runs
+    assert set(ran[4:]) <= {"gpu"}
     assert {run.directory.split("-")[1][:7] for run in result.finished} == {"Leftcpu", "Leftgpu"}
     loaded = load_campaign(tmp_path / "campaign")
     assert loaded is not None
@@ -352,5 +286,3 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     recommendation = recommend_case(measured_by(loaded), Asked())
     assert (recommendation.versions, recommendation.split) == ({"Left": "gpu"}, {"Left": 1, "Right": 3})
     assert recommendation.window_seconds == pytest.approx(0.1, rel=0.1)
-    # Nothing is left to do, and the campaign goes on as if nothing had happened.
-    assert len(run_campaign(study, tmp_path / "campaign", report=quiet).runs) == 4

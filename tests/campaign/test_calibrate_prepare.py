@@ -11,7 +11,6 @@ import pytest
 from calibrate_helpers import SOLVER, quiet, run_study, write_case, write_study
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.prepare import copy_tree, entries_of
 from precice_lb.exceptions import CalibrationError, StudyError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -32,21 +31,17 @@ with open(os.environ["TRACE"], "a") as file:
     file.write(f"{count}\\n")
 """
 # Every rank reads its part; they are as many as there are ranks.
-READS = (
-    SOLVER
-    + """
+READS = f"""{SOLVER}
 if name == "Left":
     parts = sorted(here.glob("processor*"))
     assert len(parts) == int(size), (parts, size)
     assert all((part / "fields").is_dir() for part in parts)
     assert not (here / "undecomposed").exists()
     assert "unchanged" in (here / "system" / "other").read_text()
-    (here / "processor0" / "constant" / "result").write_text("of this run")
 """
-)
 
 
-def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
+def partitioned(directory: Path, *, runs: str) -> Path:
     """Write a case whose Left is partitioned before it runs."""
     case = write_case(directory, READS)
     (case / "partition.py").write_text(PARTITION)
@@ -56,18 +51,25 @@ def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
     (case / "undecomposed").write_text("0")
     left = 'prepare = ["python partition.py {ranks}"]\ntemplates = ["system/dict.in"]'
     extra = f"[case.environment]\nTRACE = '{directory}/trace'"
-    return write_study(directory, runs=runs, left=left, extra=extra, case=link)
+    return write_study(directory, runs=runs, left=left, extra=extra, case='link = ["mesh", "*.msh"]')
 
 
 def test_each_run_is_prepared_for_its_ranks(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}]")
+    case = tmp_path / "case"
+    (case / "mesh").mkdir()
+    (case / "mesh" / "points").write_text("many")
+    (case / "big.msh").write_text("many")
+    (case / "system").chmod(0o555)
     result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished"] * 2, result.runs
     assert (tmp_path / "trace").read_text().split() == ["2", "1"]
     run = result.directory / result.runs[0].directory / "case"
     assert (run / "system" / "dict").read_text() == "subdomains 2; // of 1 nodes, {unknown} ${ranks}\n"
     assert (run / "processor1" / "constant" / "mesh").read_text() == "part 1 of 2"
-    assert not (tmp_path / "case" / "processor0").exists()
+    assert not (case / "processor0").exists()
+    assert (run / "system").stat().st_mode & 0o700 == 0o700
+    assert [os.readlink(run / large) for large in ("mesh", "big.msh")] == [str(case / "mesh"), str(case / "big.msh")]
 
 
 def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
@@ -77,34 +79,10 @@ def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path)
         run_study(path)
 
 
-def test_large_paths_are_linked(tmp_path: Path) -> None:
-    path = partitioned(tmp_path, runs="splits = [{Left=1, Right=1}]", link='link = ["mesh", "*.msh"]')
-    case = tmp_path / "case"
-    (case / "mesh").mkdir()
-    (case / "mesh" / "points").write_text("many")
-    (case / "big.msh").write_text("many")
-    result = run_study(path)
-    run = tmp_path / "campaign" / result.runs[0].directory / "case"
-    assert os.readlink(run / "mesh") == str(case / "mesh")
-    assert os.readlink(run / "big.msh") == str(case / "big.msh")
-
-
-def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
-    (tmp_path / "case" / "inside").mkdir(parents=True)
-    (tmp_path / "case" / "inside" / "file").write_text("x")
-    (tmp_path / "case" / "inside").chmod(0o555)
-    copy_tree(tmp_path / "case", tmp_path / "copy", entries_of(tmp_path / "case"))
-    assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
-    (tmp_path / "case" / "inside").chmod(0o755)
-
-
-FAILS_TWICE = (
-    SOLVER
-    + """
-if name == "Left" and int(pathlib.Path(__file__).resolve().parents[1].name[:3]) < 3:
+FAILS_TWICE = f"""{SOLVER}
+if name == "Left" and int(here.parent.name[:3]) < 3:
     sys.exit("no licence")
 """
-)
 
 
 def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:

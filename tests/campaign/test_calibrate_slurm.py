@@ -15,12 +15,10 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
-    changed,
     check_threads,
     recording,
     run_study,
     state_of,
-    write_case,
     write_study,
     write_threads,
 )
@@ -29,31 +27,17 @@ from slurm_helpers import ask, submit, wait_until
 
 from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
 from precice_lb.campaign.launch import write_scripts
-from precice_lb.dataset import load_measurements
-from precice_lb.ingest.profiling import enrich
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
-FULL = pytest.mark.slow("many jobs of a real Slurm")
 ONE_SPLIT = "splits = [{Left=2, Right=1}]"
 # Says on which virtual node each rank ran, and takes a second when asked to wait.
 PLACED = SOLVER + "os.write(1, f\"node {os.environ['SLURMD_NODENAME']}\\n\".encode())\n"
-WAITS_FIRST = (
-    SOLVER
-    + """
+WAITS_FIRST = f"""{SOLVER}
 import time
-from concurrent.futures import ThreadPoolExecutor
-if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
+if here.parent.name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
-)
-
-
-def write_coupled(directory: Path, launcher: str) -> Path:
-    """Write a study of two short runs of solvers that couple."""
-    runs = 'splits = [{Left=2, Right=1}, {Left=1, Right=2}]\ndirectory = "campaign"'
-    path = write_slurm_study(directory, launcher, solver=COUPLED, runs=runs, extra=study_environment())
-    return recording(path, Left=0.06, Right=0.04)
 
 
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
@@ -68,7 +52,10 @@ def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
-    study = write_coupled(tmp_path, f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2')
+    launcher = f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2'
+    runs = 'splits = [{Left=2, Right=1}, {Left=1, Right=2}]\ndirectory = "campaign"'
+    study = write_slurm_study(tmp_path, launcher, solver=COUPLED, runs=runs, extra=study_environment())
+    recording(study, Left=0.06, Right=0.04)
     script = tmp_path / "job.sh"
     # What the script says of its own placing must not reach the steps.
     script.write_text(
@@ -78,14 +65,10 @@ def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> No
     submit(script)
     split = json.loads((tmp_path / "campaign" / "recommendation.json").read_text())["split"]
     assert sum(split.values()) <= 4
-    runs = state_of(tmp_path / "campaign").runs
-    assert [run.outcome for run in runs] == ["finished", "finished"], [(run.error, run.why) for run in runs]
-    stores = [tmp_path / "campaign" / run.directory / "stores" for run in runs]
-    measured = load_measurements(stores, complete=enrich)
+    measured = state_of(tmp_path / "campaign").measurements()
     for name, work in (("Left", 0.06), ("Right", 0.04)):
-        np.testing.assert_allclose(
-            sorted(measured.samples[name][:, :2].tolist()), [[1, work], [2, work / 2]], atol=1e-3
-        )
+        rows = sorted(measured.samples[name][:, :2].tolist())
+        np.testing.assert_allclose(rows, [[1, work], [2, work / 2]], atol=1e-3)
 
 
 KINDS = """
@@ -108,7 +91,10 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('command = "python solver.py Right"', VERSIONS))
     result = run_study(path)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
-    where = {run.versions["Right"]: placed(tmp_path / "campaign" / run.directory)["Right"] for run in result.runs}
+    where = {}
+    for run in result.runs:
+        said = (tmp_path / "campaign" / run.directory / "Right.log").read_text().splitlines()
+        where[run.versions["Right"]] = sorted(line for line in said if line.startswith("node"))
     # One rank on each of the nodes with one core, and both on the node with GPUs.
     assert len(set(where["cpu"])) == 2
     assert "node n3" not in where["cpu"]
@@ -126,12 +112,6 @@ def test_threads_of_a_solver_without_mpi(tmp_path: Path) -> None:
     result = run_study(study)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     check_threads(tmp_path / "campaign")
-
-
-def placed(run: Path) -> dict[str, list[str]]:
-    """Nodes of each participant's ranks."""
-    logs = {name: (run / f"{name}.log").read_text() for name in ("Left", "Right")}
-    return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
 
 
 def write_slurm_study(
@@ -181,19 +161,17 @@ def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
     [
         ("state=down", "waits and does not start by itself: PartitionDown; change the options of the job, or ask"),
         ("state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
-        pytest.param("maxtime=1", "waits and does not start by itself: PartitionTimeLimit; ", marks=FULL),
     ],
 )
 def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
-    launcher = 'name = "slurm"\noptions = ["--time=9"]'
     runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
     log = tmp_path / "campaign" / "campaign.log"
     ask("scontrol", "update", "partitionname=main", setting)
     try:
-        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs))
+        campaign = Watched(write_slurm_study(tmp_path, runs=runs))
         wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
     finally:
-        ask("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
+        ask("scontrol", "update", "partitionname=main", "state=up")
     assert [run.outcome for run in campaign.end().runs] == ["finished", "finished"]
     assert log.read_text().count(told) == 1
 
@@ -216,7 +194,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
 
 
 WHERE = """\
-import os, sys
+import os
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
@@ -237,28 +215,6 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
     for name, ranks in (("Left", 3), ("Right", 2)):
         expected = [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
         assert ranks_on(tmp_path / "case", name) == expected
-
-
-@pytest.mark.usefixtures("activated")
-@pytest.mark.parametrize(
-    "kind",
-    ["own nodes", pytest.param("script", marks=FULL)],
-)
-def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
-    case = write_case(tmp_path, WHERE)
-    changed(case / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="lo" '))
-    options = [f"--set launcher.mpi={mpi}"]
-    options += [f"--set participants.{name}.ranks_per_node={count}" for name, count in (("Left", 2), ("Right", 1))]
-    options += ["--write scripts"] if kind == "script" else []
-    script = tmp_path / "job.sh"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH --nodes=3 --ntasks-per-node=2\ncd {case}\n"
-        f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
-        f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
-    )
-    submit(script)
-    assert ranks_on(case, "Left") == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
-    assert ranks_on(case, "Right") == ["rank 0 of 1 on n2"]
 
 
 def ranks_on(case: Path, name: str) -> list[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from precice_lb.campaign.launch import write_scripts
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.prepare import prepare_in, task_of, tasks_of, tokens_of
+from precice_lb.campaign.prepare import prepare_in, tasks_of
 from precice_lb.campaign.read import study_from
 from precice_lb.campaign.schedulers import job_lines, read_exits
 from precice_lb.campaign.study import Study
@@ -115,13 +115,7 @@ def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
         done = ran(tmp_path / "launch" / script, tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
     assert not list(tmp_path.rglob(MARK))
-
-
-def test_an_option_of_the_job_is_one_line(tmp_path: Path) -> None:
-    case_in(tmp_path, "")
-    study = study_of(tmp_path, ("Left", "Right"))
-    launcher = SlurmLauncher(options=(f"--account=a1\ntouch {MARK}",))
-    study = study.model_copy(update={"launcher": launcher})
+    study = study.model_copy(update={"launcher": SlurmLauncher(options=(f"--account=a1\ntouch {MARK}",))})
     with pytest.raises(CalibrationError, match="expected one line for each option of the job"):
         write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
 
@@ -141,12 +135,3 @@ def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str
         assert (done.returncode, done.stderr) == (0, "")
         assert read_exits(place / "exits").codes == dict.fromkeys(study.names, 0)
         assert not list(place.rglob(MARK))
-
-
-@pytest.mark.parametrize("name", ["Solid left", f"a; touch {MARK}", 'it"s', "it's"])
-def test_a_name_is_one_word_of_a_command(tmp_path: Path, name: str) -> None:
-    case_in(tmp_path, "")
-    study = study_of(tmp_path, (name, "Other"))
-    participant = study.participants[0]
-    tokens = tokens_of(study, participant, task_of(study, participant, 1), "echo -n={participant} {ranks}")
-    assert tokens[1:] == (f"-n={name}", "1")

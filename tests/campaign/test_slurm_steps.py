@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -14,9 +13,6 @@ from slurm_helpers import submit
 from precice_lb.cli import main
 
 pytestmark = pytest.mark.slurm
-
-FULL = pytest.mark.slow("many jobs of a real Slurm")
-WRITTEN = ["--set", "launcher.name=slurm", "--write", "launch"]
 
 # Says where it is, and waits for all ranks of both participants: steps that wait for each other's end never get there.
 MEETS = """\
@@ -67,7 +63,7 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
     assert not any(one & other for masks in whole.values() for one, other in combinations(masks, 2)), nodes
 
 
-@pytest.mark.parametrize(("left", "right"), [pytest.param(3, 1, marks=FULL), (5, 4), (3, 2)])
+@pytest.mark.parametrize(("left", "right"), [(5, 4), (3, 2)])
 @pytest.mark.parametrize(
     "options",
     [
@@ -75,8 +71,6 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
         "launcher.options=['--mem=2500']",
         "launcher.options=['--hint=nomultithread']",
         "participants.Right.options=['--comment=x']",
-        pytest.param("launcher.options=['--ntasks-per-core=1']", marks=FULL),
-        pytest.param("launcher.options=['--mem-per-cpu=100']", marks=FULL),
     ],
 )
 def test_a_job_starts_its_participants_together(cluster: str, case: Path, options: str, left: int, right: int) -> None:
@@ -84,16 +78,6 @@ def test_a_job_starts_its_participants_together(cluster: str, case: Path, option
     assert main(["launch", "--split", f"Left={left},Right={right}", *asked, *commands(left, right)]) == 0
     submit(case / "launch" / "job.sbatch", case)
     check_cores(cluster, case, left, right)
-
-
-@pytest.mark.usefixtures("cluster")
-def test_a_rank_with_threads_finds_room_beside_many_without(case: Path) -> None:
-    assert main(["launch", "--split", "Left=3,Right=1x3", *WRITTEN, *commands(3, 1)]) == 0
-    for _ in range(3):
-        # The step that comes first is another one each time.
-        submit(case / "launch" / "job.sbatch", case)
-        for path in case.glob("meets.sh.here.*"):
-            path.unlink()
 
 
 @pytest.mark.usefixtures("activated")
@@ -106,28 +90,3 @@ def test_steps_of_an_allocation_start_together(cluster: str, case: Path, options
     )
     submit(script, case)
     check_cores(cluster, case, 5, 3)
-
-
-@pytest.mark.usefixtures("activated")
-def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case: Path) -> None:
-    script = case.parent / "job.sh"
-    log = case.parent / "job.log"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --output={log}\n#SBATCH --ntasks=4 --nodes=1 --threads-per-core=1\n"
-        "srun --ntasks=1 --exact --mem=0 sleep 100 &\n"
-        'while [ -z "$(squeue --steps --noheader --format=%j | grep sleep)" ]; do sleep 0.1; done\n'
-        f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --set launcher.arguments=\"['--immediate=2']\" "
-        f"{' '.join(commands(2, 2))}\n"
-        "code=$?\nfor try in {1..100}; do\n"  # A step that has ended may still be completing.
-        '  steps=$(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")\n'
-        '  [ -z "$steps" ] && break || sleep 0.1\ndone\n'
-        'echo "exit code $code; steps: $steps"\nkill %1\n'
-    )
-    submit(script, case)
-    said = log.read_text()
-    # Either of them may come first.
-    waits = (
-        r"^precice-lb: (Left|Right) never started: Unable to create step for job \d+: Requested nodes are busy after "
-    )
-    assert re.search(waits, said, re.MULTILINE), said
-    assert "exit code 1; steps: \n" in said

@@ -15,7 +15,6 @@ from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, run_wi
 from precice_lb.campaign import Event, read_study
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -97,15 +96,6 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
     )
     assert [list(question.failed) for question in questions] == [[], [{"Left": 2}]]
     assert [run.split for run in runs_of(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
-
-
-def test_a_start_that_fails_has_nothing_to_go_back_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_chain(tmp_path, solver="raise SystemExit('ERROR: no licence')")
-    assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 1
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("precice-lb: error: segment 1 failed, the state before it is intact: Left 1, Right 3 in ")
-    assert last.endswith("ERROR: no licence")
-    assert page(tmp_path / "chain")["segments"] == []
 
 
 def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, write_case, write_study
+from calibrate_helpers import CONFIGURATION, changed, write_case, write_study
 from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
@@ -14,15 +15,6 @@ from precice_lb.case import parse_configuration
 from precice_lb.chain.segments import ChainWindows
 from precice_lb.chain.steps import forgotten_state
 from precice_lb.exceptions import StudyError
-
-SECOND_SCHEME = """\
-  <coupling-scheme:parallel-explicit>
-    <participants first="Left" second="Right" />
-    <time-window-size value="0.25" />
-    <max-time value="100" />
-    <exchange data="Heat" mesh="A-Mesh" from="Left" to="Right" />
-  </coupling-scheme:parallel-explicit>
-</precice-configuration>"""
 
 
 def study_of(directory: Path, chain: str = CHAIN, *, left: str = "", edits: tuple[tuple[str, str], ...] = ()) -> Study:
@@ -60,9 +52,11 @@ def test_a_chain_is_as_long_as_the_configuration_says(
 
 
 def test_the_longest_windows_are_counted(tmp_path: Path) -> None:
-    windows = ChainWindows(
-        study_of(tmp_path, CHAIN.replace("total = 12\n", ""), edits=(("</precice-configuration>", SECOND_SCHEME),))
-    )
+    (scheme_of_both,) = re.findall("<coupling-scheme.*</coupling-scheme:parallel-explicit>", CONFIGURATION, re.DOTALL)
+    shorter = scheme_of_both.replace('<max-time-windows value="1000"', '<max-time value="100"')
+    second = shorter.replace('size value="1"', 'size value="0.25"')
+    edits = ((scheme_of_both, shorter + second),)
+    windows = ChainWindows(study_of(tmp_path, CHAIN.replace("total = 12\n", ""), edits=edits))
     assert (windows.total, windows.start_time(3)) == (100, "3")
 
 

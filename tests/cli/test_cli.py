@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,53 +75,12 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
     assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
 
 
-def test_windows_of_another_coupling_are_not_held_against_a_prediction(
-    stores: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recorded, same, serial = (
-        recommended(capsys, stores, "--ranks", "12", *coupling)
-        for coupling in ([], ["--coupling", "parallel"], ["--coupling", "serial"])
-    )
-    assert same["split"] == recorded["split"]
-    assert same["comparisons"] == recorded["comparisons"] != []
-    text = "The runs were coupled in another way than is asked for: their windows are not compared with predictions."
-    assert {"code": "data", "values": {"text": text}} not in same["warnings"]
-    assert {"code": "data", "values": {"text": text}} in serial["warnings"]
-    assert serial["comparisons"] == []
-    assert serial["window_seconds"] > 1.2 * same["window_seconds"]
-
-
 def test_a_coupling_that_is_named_needs_no_configuration_that_can_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_campaign(tmp_path / "stores", SPLITS, text=configuration("another"))
     assert 'did you mean "coupling-scheme:' in refused(capsys, "recommend", tmp_path / "stores", "--ranks", "12")
     assert main(["recommend", str(tmp_path / "stores"), "--ranks", "12", "--coupling", "parallel"]) == 0
-
-
-def test_measurements_of_several_meshes_need_the_one_that_is_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "meshes.csv"
-    rows = [
-        f"{who},{ranks},{level},{work * 4**level / ranks + 0.001:.6f}"
-        for who, work in (("Inner", 2.0), ("Outer", 1.0))
-        for level in (1, 2, 3)
-        for ranks in (2, 4, 8, 16)
-    ]
-    path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
-    arguments = ["recommend", str(path), "--ranks", "24", "--verbose"]
-    assert "say --set case.parameter.level=3" in refused(capsys, *arguments)
-    assert main([*arguments, "--set", "case.parameter.level=4", "--output", str(tmp_path / "out")]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
-    assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
-    assert "12 measurements at 2 to 16 ranks, level (x1) 1 to 3" in shown
-    assert "Inner level = 1 2 " in shown
-    assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
-    assert main([*arguments, "--set", "case.parameter.level=any"]) == 0
-    assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())
-    assert "found 'size'" in refused(capsys, *arguments, "--set", "case.parameter.size=3")
 
 
 def test_a_terminal_that_cannot_show_a_name_still_gets_the_table(tmp_path: Path) -> None:
@@ -175,14 +133,6 @@ def test_stores_of_two_cases_are_refused(stores: Path, tmp_path: Path, capsys: p
     assert "one case" in refused(capsys, "recommend", stores, tmp_path, "--ranks", "12")
 
 
-def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, table: Path) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr("precice_lb.recommend.load_sources", interrupt)
-    assert main(["recommend", str(table), "--ranks", "12"]) == 130
-
-
 def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
     command = [sys.executable, "-m", "precice_lb", "summary", *[str(stores)] * 200]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -194,18 +144,6 @@ def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
 
 
 # --- demo ----------------------------------------------------------------------------------------------------------
-
-
-def test_demo_outside_a_clone_says_where_it_looked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(commands, "__file__", str(tmp_path / "a" / "b" / "commands.py"))
-    # An installed wheel has the study beside it.
-    monkeypatch.setattr(commands.metadata, "files", lambda _: None)
-    monkeypatch.chdir(tmp_path)
-    refusal = refused(capsys, "demo")
-    assert "configs/pulse.toml" in refusal
-    assert str(tmp_path) in refusal
 
 
 def test_the_demo_runs_in_the_current_directory(

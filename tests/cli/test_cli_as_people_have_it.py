@@ -43,12 +43,3 @@ def test_check_without_arguments_looks_where_summary_does(
     monkeypatch.chdir(tmp_path / "empty")
     assert main(["check"]) == 2
     assert f"{tmp_path / 'empty'}: expected the directory of a run" in capsys.readouterr().err
-
-
-def test_a_refusal_of_several_schemes_names_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
-    sources = [str(DATA / "three_without_iterations.csv"), "--ranks", "3"]
-    coupling = str(DATA / "configurations" / "composition.xml")
-    assert main(["recommend", *sources, "--coupling", coupling]) == 2
-    err = capsys.readouterr().err
-    assert "composition.xml:17: expected the coupling iterations per time window of Gas or Liquid, found none" in err
-    assert "give a column iterations" in err

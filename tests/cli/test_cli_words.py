@@ -45,23 +45,6 @@ def test_help_of_every_command_has_an_example_and_the_exit_codes(
     assert "Exit codes: 0 done" in text
 
 
-@pytest.mark.parametrize("words", [words for words in COMMANDS if words != ("guess",)], ids=" ".join)
-def test_no_command_has_more_than_14_options(words: tuple[str, ...]) -> None:
-    _, apps, _ = app.parse_commands(list(words))
-    arguments = apps[-1].assemble_argument_collection()
-    options = [argument.names for argument in arguments if any(name.startswith("--") for name in argument.names)]
-    assert len(options) <= 14, options
-
-
-def test_the_root_and_the_page_tell_the_same_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    codes = re.findall(r"^\| (\d+) \| (\w+)", PAGE, flags=re.MULTILINE)
-    assert [code for code, _ in codes] == ["0", "1", "2", "3", "130"]
-    for code in ("0 done", "1 ", "2 refused", "3 ", "130 interrupted"):
-        assert code in said.partition("Exit codes:")[2]
-
-
 def test_exit_codes_are_those(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stores = tmp_path / "stores"
     write_store(stores, [row(w, 0.1 * (1 + 0.1 * w), 0.2, 0.1) for w in range(1, 31)])

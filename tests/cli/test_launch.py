@@ -144,18 +144,6 @@ def wait_for(case: Path) -> None:
         time.sleep(0.05)
 
 
-def test_programs_are_those_of_the_path_by_their_own_names(
-    case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A virtual environment's Python is a link: by the name it leads to it would not know its modules.
-    elsewhere = case.parent / "environment" / "bin"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "python").symlink_to(sys.executable)
-    monkeypatch.setenv("PATH", str(elsewhere), prepend=os.pathsep)
-    assert main(["launch", *ONE_EACH, "--write", "scripts", *solvers()]) == 0
-    assert f"-n 1 {elsewhere}/python solver.py Left" in (case / "scripts" / "run.sh").read_text()
-
-
 # --- scripts -------------------------------------------------------------------------------------------------------
 
 
@@ -185,65 +173,13 @@ def test_on_a_login_node_scripts_are_written(
         shutil.rmtree(case / "launch", ignore_errors=True)
 
 
-def test_options_of_a_job_are_its_keys(case: Path) -> None:
-    flags = ["--launcher", "slurm", "--mpi", "pmix", "--slurm", "time=01:00:00", "--slurm", "Right:partition=gpu"]
-    keys = ["launcher.name=slurm", "launcher.mpi=pmix", "launcher.options=['--time=01:00:00']"]
-    keys = [word for key in (*keys, "participants.Right.options=['--partition=gpu']") for word in ("--set", key)]
-    for name, words in (("flags", flags), ("keys", keys)):
-        assert main(["launch", *ONE_EACH, *words, "--write", name, *solvers()]) == 0
-    script = (case / "flags" / "job.sbatch").read_text()
-    assert script == (case / "keys" / "job.sbatch").read_text()
-    assert "#SBATCH --partition=gpu" in script
-
-
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-# Options, what stands behind them, and the beginning of the refusal.
-BOTH = "--split Left=1,Right=1"
-REFUSED = f"""\
---split Left=1 | --split: expected ranks for every participant of precice-config.xml, found none for Right
---split Lfet=1,Right=1 -- true : true | --split: expected one of the participants Left, Right, found 'Lfet'; did you
---split Right=1,Left=1 -- ./a -b | expected a command for each of Right, Left, in this order, behind -- and with a colon
-{BOTH} | expected a command for each of Left, Right,
-{BOTH} -- python none.py : true | Left: no such script: CASE/none.py
-{BOTH} --directory Left=none -- true : true | Left: no such directory: CASE/none
---split Left=500,Right=500 -- true : true | expected at most CORES for all ranks and their threads, found 1000:
-{BOTH} --set participants.Left.ranks_per_node=1 -- true : true | expected an allocation of Slurm
-{BOTH} --set launcher.name=mpiexec --set launcher.mpi=pmix -- true : true | launcher: mpi: the launcher mpiexec
-{BOTH} --set launcher.name=srun -- true : true | launcher.name: srun needs a Slurm allocation
-{BOTH} --set participants.Left=3 -- true : true | --set: expected a key of participants.Left, such as
-{BOTH} --set participants.Rihgt.options=[] -- true : true | --set: expected one of Left, Right in participants
-{BOTH} --setup x -- true : true | launch --setup: retired; say --set launcher.setup=[…]
-{BOTH} --study s.toml --mpi pmi2 | --study: expected --split, --set and --write alone beside it, found more; use --set
-"""
-
-
-@pytest.mark.parametrize("line", REFUSED.splitlines())
-def test_wrong_input_is_refused_in_one_line(
-    case: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    line: str,
-) -> None:
-    # Whether or not this machine has a Slurm.
-    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
-    arguments, expected = line.split(" | ")
-    expected = expected.replace("CASE", str(case)).replace("CORES", plural(len(CORES), "core"))
-    assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
+def test_more_ranks_than_cores_are_refused(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused(capsys, "launch", "--split", "Left=500,Right=500", *solvers())
+    assert f"expected at most {plural(len(CORES), 'core')} for all ranks and their threads, found 1000:" in error
     assert not list(case.glob("*.log"))
-
-
-def test_a_launcher_of_another_mpi_is_named_with_the_option_that_mends_it(
-    case: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    program = "import sys; sys.exit('MPIR_pmi_init(141): PMI_Init returned -1')"
-    command = ["python3", "-c", program]
-    assert main(["launch", "--split", "Left=1,Right=1", *SHARE, "--", *command, ":", *command]) != 0
-    expected = (
-        "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (launcher.pro"
-    )
-    assert expected in capsys.readouterr().err
 
 
 def test_sockets_on_loopback_are_refused_on_several_nodes(

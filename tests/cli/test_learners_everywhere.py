@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import types
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import precice_lb.campaign
 from precice_lb import recommend_split
 from precice_lb.campaign import read_study
 from precice_lb.campaign.worth import next_runs
-from precice_lb.case.case import Case
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs
@@ -28,20 +26,10 @@ from precice_lb.models.published.factorized import NeuralRegressor
 # One that draws curves from a posterior, and one that does not.
 every_learner = pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["bayes", "pmnf"])
 STUDY = """\
-[case]
-directory = "case"
-[machine]
-ranks = 12
-[runs]
-windows = 6
-warmup_windows = 1
-target_regret = 0.5
-[[participants]]
-name = "Inner"
-command = "python solver.py"
-[[participants]]
-name = "Outer"
-command = "python solver.py"
+case.directory = "case"
+machine.ranks = 12
+runs = { windows = 6, warmup_windows = 1, target_regret = 0.5 }
+participants = [{ name = "Inner", command = "python solver.py" }, { name = "Outer", command = "python solver.py" }]
 """
 
 
@@ -69,12 +57,10 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def table(tmp_path: Path) -> list[str]:
     """A table with a percent or two of noise, without the fewest ranks, where formulas go wrong, and a budget."""
-    noise = np.random.default_rng(1).normal(1.0, 0.015, (3, 4))
-    counts, laws = (4, 6, 8, 12), {"Inner": "Inner", "Outer": "Outer", "Third": "Outer"}
-    samples = {
-        name: np.array([(p, compute_seconds(law, p) * factor) for p, factor in zip(counts, factors, strict=True)])
-        for (name, law), factors in zip(laws.items(), noise, strict=True)
-    }
+    counts, rng = np.array([4, 6, 8, 12]), np.random.default_rng(1)
+    laws = {"Inner": "Inner", "Outer": "Outer", "Third": "Outer"}
+    seconds = {name: np.array([compute_seconds(law, p) for p in counts]) for name, law in laws.items()}
+    samples = {n: np.column_stack([counts, own * rng.normal(1.0, 0.015, 4)]) for n, own in seconds.items()}
     return [str(write_csv(tmp_path / "times.csv", samples)), "--ranks", "18"]
 
 
@@ -108,18 +94,9 @@ def test_recommend_and_report(
 
 def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, learner: str) -> None:
     """Recommend as a campaign does, of runs made before."""
-    runs, study = load_runs([campaign / "stores"]), read_study(campaign / "study.toml")
-    asked = Case.model_validate(
-        {**study.asked().model_dump(exclude_defaults=True), "runs": {"learner": learner, "target_regret": 0.5}}
-    )
-    result = types.SimpleNamespace(
-        directory=directory,
-        coupled_runs=lambda warmup: runs,
-        existing=(),
-        failed_splits=(),
-        require_runs=lambda study: None,
-        asked=asked,
-    )
+    runs, study = load_runs([campaign / "stores"]), read_study(campaign / "study.toml", [f"runs.learner={learner}"])
+    result = types.SimpleNamespace(directory=directory, existing=(), failed_splits=(), asked=study.asked())
+    result.coupled_runs, result.require_runs = lambda warmup: runs, lambda study: None
     monkeypatch.setattr(precice_lb.campaign, "run_campaign", lambda *_, **__: result)
     run_and_recommend(study, None)
 
@@ -139,13 +116,7 @@ def test_calibrate_decides_and_reports(
     assert {path.name for path in tmp_path.iterdir()} == {"recommendation.json", "launch", "report"}
     # The study's own target, and not the usual one; only drawn curves tell what a run is worth.
     page = (tmp_path / "report" / "report.html").read_text().replace("\xa0", " ")
-    judged = re.search(
-        r"(Another|Measure|Repeat) [^:]*: the recommended split is expected to be ([\d.]+) % slower", page
-    )
-    assert (judged is not None) == (learner == "bayes")
-    if judged is not None:
-        assert "calibration stops below 50.0 %" in page
-        assert (judged[1] == "Another") == (float(judged[2]) < 50)
+    assert ("calibration stops below 50.0 %" in page) == (learner == "bayes")
 
 
 def test_results_stand_where_figures_and_sections_fail(
@@ -167,18 +138,6 @@ def test_results_stand_where_figures_and_sections_fail(
     monkeypatch.setenv("PRECICE_LB_DEBUG", "1")
     with pytest.raises(ValueError, match="nothing to draw"):
         main(arguments)
-
-
-def test_a_directory_that_cannot_be_written_to_costs_the_files_alone(
-    table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").touch()
-    assert main(["recommend", *table, "--output", str(tmp_path / "file")]) == 2
-    out, err = capsys.readouterr()
-    assert out.startswith("Give Inner ")
-    expected = f"precice-lb: error: {tmp_path / 'file'}: expected a directory to write the recommendation to"
-    assert err.startswith(expected)
-    assert err.count("\n") == 1
 
 
 def test_calibrate_has_written_its_result_before_it_draws(

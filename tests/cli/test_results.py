@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cyclopts import App
 from report_helpers import refused
 from store_helpers import row, write_store
 
-from precice_lb.cli import add_readers, app, main
-from precice_lb.cli.flow import OUTPUT
+from precice_lb.cli import main
 
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Path:
     write_store(tmp_path / "stores", [row(w, 0.125, 0.25, 0.125) for w in range(1, 31)])
     return tmp_path / "stores"
-
-
-def _functions(below: App) -> Iterator[Any]:
-    for name in below:
-        if not name.startswith("-"):
-            yield below[name].default_command
-            yield from _functions(below[name])
-
-
-def test_output_has_the_same_short_name_everywhere() -> None:
-    add_readers()
-    writing = set()
-    for function in filter(None, _functions(app)):
-        if (output := inspect.signature(function, eval_str=True).parameters.get("output")) is not None:
-            assert OUTPUT in output.annotation.__metadata__, function
-            writing.add(function.__name__)
-    assert {"summary", "check", "recommend", "report", "export", "guess_patch", "command"} <= writing
 
 
 @pytest.mark.parametrize("command", ["summary", "check"])

@@ -7,29 +7,9 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_study
-from report_helpers import refused
 
 from precice_lb.campaign import load_campaign, read_study
 from precice_lb.campaign.state import CampaignResult, RunRecord
-from precice_lb.exceptions import StudyError
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (
-            "merge stores",
-            "merge: retired; precice-lb export --merged copies the ranks of each participant into one file",
-        ),
-        ("chain check a.toml", "chain check: retired; docs/how-to/restart.md says what schemes forget at a border"),
-        ("launch --setup=x", "launch --setup: retired; say --set launcher.setup=[…]"),
-        ("recommend a.csv --multiple A=4", "Unknown option: --multiple. Keys of a study are set by --set KEY=VALUE;"),
-    ],
-)
-def test_commands_and_options_say_what_to_use_instead(
-    words: str, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert refused(capsys, *words.split()).startswith(f"precice-lb: error: {line}")
 
 
 @pytest.mark.parametrize(
@@ -51,19 +31,6 @@ def test_keys_of_a_study_are_named_and_ignored(
     path.write_text(text.replace(table, f"{table}\n{line}") if table in text else f"{text}\n{table}\n{line}\n")
     assert read_study(path) == expected
     assert capsys.readouterr().err == f"precice-lb: {path}: {key}: retired, and so ignored\n"
-
-
-def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -> None:
-    path = write_study(tmp_path)
-    for key, instead in (
-        ("machine.gpus = 4", "say machine.nodes, cores_per_node"),
-        ("machine.threads = 2", "say participants.NAME.t"),
-        ("runs.level = 0.9", r"recommend_split\("),
-    ):
-        with pytest.raises(StudyError, match=rf"{key.split()[0]}: this key was retired; {instead}"):
-            read_study(path, [key])
-    with pytest.raises(StudyError, match=r"grid: this key was retired; say participants\.NAME\.ranks"):
-        read_study(path, ["participants.Left.grid = [4, 4]"])
 
 
 def stored(directory: Path, **more: object) -> Path:
