@@ -12,6 +12,7 @@ from decision_cases import DIGITS, Law, coupled, mean_of_laws, recommended, writ
 
 from precice_lb import optimize_split, recommend_split
 from precice_lb.dataset import load_measurements
+from precice_lb.exceptions import ModelError
 from precice_lb.split import Constraints, tradeoff_curve
 
 # Four possible truths of A on p and of B on q ranks; draw k of A goes with draw k of B.
@@ -59,6 +60,8 @@ def test_the_least_expected_loss_decides_and_not_the_window_of_the_mean_curves()
     assert result.waits["B"] == about(window * float(mean(shares)))
     # Quantiles 0.1 and 0.9 of four values lie 0.3 and 2.7 steps from the first.
     assert result.interval == (about(F(36, 7)), about(F(36, 5) + F(7, 10) * (F(72, 7) - F(36, 5))))
+    # Of the draws alone 7, 10, 7 and 7 ranks of A are best.
+    assert result.rank_intervals == {"A": (7, 10), "B": (2, 5)}
     # Equal: 6, 12, 8, 6, slower in every draw. Present: 6, 9, 9, 6, slower in three of four.
     equal, present = result.alternatives["equal"], result.alternatives["present"]
     assert equal.split == {"A": 6, "B": 6}
@@ -77,6 +80,8 @@ def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
     assert result.window_seconds == about(windows[best])
     share = mean([F(b, 5) / (F(a, 7) + F(b, 5)) for a, b in pairs])
     assert result.waits == {"A": about(windows[best] * float(share)), "B": about(windows[best] * float(1 - share))}
+    # Of the first and the third draw, which are looked at, 7 and 6 are best.
+    assert result.rank_intervals == {"A": (6, 7), "B": (5, 6)}
     equal = result.alternatives["equal"]
     assert equal.gain == about(1 - windows[best] / windows[6])
 
@@ -133,6 +138,10 @@ def test_every_budget_is_priced_in_core_hours_and_efficiency_is_over_the_cheapes
     assert curve.knee.cores == knee_of(WINDOWS)
     for weight in WEIGHTS:
         assert curve.choose(float(weight)).cores == min(WINDOWS, key=lambda n: price_of(n, weight))
+    assert (curve.choose("cost"), curve.choose("time")) == (curve.choose(0.0), curve.choose(1.0))
+    for prefer in (-0.1, 1.1, "speed", math.nan):
+        with pytest.raises(ModelError, match="preference"):
+            curve.choose(prefer)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)

@@ -89,6 +89,13 @@ def test_the_intervals_of_the_posterior_are_ordered() -> None:
         model.predict_interval(WIDE, 1.0)
 
 
+def test_many_readings_are_put_together_and_tell_the_curve_and_their_noise() -> None:
+    ranks = np.tile(np.arange(1.0, 101), 2)
+    model = make_learner("bayes").fit(ranks, noisy(solver(ranks), 4, 0.04))
+    np.testing.assert_allclose(model.predict(RANKS), solver(RANKS), rtol=0.01)
+    assert model.noise_ == pytest.approx(0.04, rel=0.1)
+
+
 @every_learner
 def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
     model = fitted(name)

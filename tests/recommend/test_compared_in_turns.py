@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from precice_lb import recommend_split
-from precice_lb.cli import main
 from precice_lb.split import SharedCores
 
 TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
@@ -38,12 +37,3 @@ def test_where_more_ranks_do_not_help_nothing_is_said() -> None:
     flat = {name: [(p, 1.0 + 0.02 * p) for p in (1, 2, 4, 8)] for name in ("A", "B")}
     found = recommend_split(flat, 8, coupling="serial")
     assert "in-turns" not in {warning.code for warning in found.warnings}
-
-
-@pytest.mark.parametrize("budget", [("--ranks", "300"), ("--nodes", "6", "--cores-per-node", "48")])
-def test_the_report_shows_it_in_every_figure(
-    budget: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(TABLE), *budget, "--coupling", "serial", "-o", str(tmp_path / "page")]) == 0
-    assert "could not be made" not in capsys.readouterr().err
-    assert "split in turns on the same cores" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")

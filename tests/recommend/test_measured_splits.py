@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from coupled_runs import coupled_run
 
-from precice_lb.campaign import CalibrationDesign
-from precice_lb.campaign.worth import next_runs
 from precice_lb.dataset import CoupledRun, measurements_from_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.schedule import Schedule
@@ -96,22 +94,3 @@ def test_the_level_of_the_interval_never_changes_the_split() -> None:
         assert len({tuple(each.split.items()) for each in found}) == 1
         assert len({each.window_seconds for each in found}) == 1
         assert found[0].interval != found[-1].interval
-
-
-def test_no_run_is_advised_where_the_design_stopped_as_the_answer_is_stable() -> None:
-    """Two solvers that fall exactly alike: what is left open changes nothing that another run would tell."""
-    stopped = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        design = CalibrationDesign(["A", "B"], 32, seed=seed)
-        for _ in range(8):
-            split = design.ask()
-            if split is None:
-                break
-            noise = np.exp(0.01 * rng.standard_normal(2))
-            design.tell(split, {"A": 60 / split["A"] * noise[0], "B": 20 / split["B"] * noise[1]})
-        if "stable" not in design.reason:
-            continue
-        stopped.append(seed)
-        assert not next_runs(design.recommendation()).is_worth_it
-    assert stopped

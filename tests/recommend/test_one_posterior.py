@@ -11,7 +11,6 @@ from sklearn.linear_model import LinearRegression
 from precice_lb.campaign.worth import next_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.posterior import geometric_mean
-from precice_lb.report.blocks import seconds_unit
 from precice_lb.report.charts import landscape_of
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.split import SharedCores
@@ -54,14 +53,6 @@ def test_the_landscape_has_the_recommended_window_time_whatever_the_seed(learner
     assert at_the_split(found) == pytest.approx(found.window_seconds, rel=1e-12)
 
 
-def test_the_landscape_has_the_interval_of_the_recommended_window_time() -> None:
-    found = recommended()
-    ranks, windows = landscape_of(found)
-    here = windows[:, ranks == next(iter(found.split.values()))]
-    edge = (1 - found.level) / 2
-    assert tuple(np.quantile(here, [edge, 1 - edge])) == pytest.approx(found.interval)
-
-
 def test_the_landscape_has_what_sharing_cores_costs() -> None:
     found = recommended(coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8)
     counts = np.array([[found.split["Fluid"], found.split["Solid"]]])
@@ -86,14 +77,6 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
     assert "could not be made" not in str([section.blocks[0] for section in page.sections])
 
 
-@pytest.mark.parametrize(("learner", "name"), [("pmnf", "pmnf"), (Reciprocal(), "Reciprocal")])
-def test_without_curves_nothing_is_said_of_further_runs(learner: Any, name: str) -> None:
-    found = recommended(learner=learner)
-    assert next_runs(found).runs == ()
-    section = next(section for section in build_page(Evidence(found)).sections if section.name == "missing")
-    assert f"{name} draws no curves" in str(section.blocks[0])
-
-
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
     found = recommended(seed=3)
     counts = np.array([[p, 16 - p] for p in range(1, 16)])
@@ -101,17 +84,6 @@ def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
     own = found.expected.windows(np.array([list(found.split.values())]), replay=False)
     least = np.minimum(windows.min(axis=1), own[:, 0])
     assert next_runs(found).regret == pytest.approx(float((own[:, 0] / least - 1).mean()), abs=2e-3)
-
-
-def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
-    found = recommended(seed=3)
-    page = build_page(Evidence(found))
-    chart = next(chart for chart in page.charts if chart.name == "comparison")
-    windows = [found.window_seconds, *(each.window_seconds for each in found.alternatives.values())]
-    # Of each participant under the recommended split, compute time and waiting.
-    bars = chart.figure.axes[0].patches[: 2 * len(found.split) : 2]
-    shown = [bar.get_width() / seconds_unit([max(windows)]).per_second for bar in bars]
-    assert shown == pytest.approx(list(found.compute_seconds.values()), rel=1e-12)
 
 
 def test_a_noisy_partner_says_that_few_readings_on_a_line_may_err_too() -> None:

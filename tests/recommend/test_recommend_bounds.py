@@ -83,17 +83,6 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
     assert all(allowed(run.split, limits) for run in prospects.runs)
 
 
-@pytest.mark.parametrize("case", ["least", "multiples"])
-def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -> None:
-    total, options = CASES[case]
-    found = recommended(total, **options)
-    prospects = next_runs(found)
-    assert prospects.runs
-    assert found.limits is not None
-    assert all(allowed(run.split, found.limits) for run in prospects.runs)
-    assert all(run.regret <= prospects.regret + 1e-9 for run in prospects.runs)
-
-
 def test_an_equal_split_out_of_bounds_is_the_nearest_one_and_says_so() -> None:
     found = recommended(24, maximum={"Fluid": 5})
     equal = found.alternatives["equal"]

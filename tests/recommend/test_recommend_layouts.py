@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from report_helpers import precice_lb
 from store_helpers import row, write_store
@@ -35,20 +33,6 @@ def table(path: Path, solid: list[tuple[int, int]], threads: bool = True) -> Pat
 @pytest.fixture
 def threaded(tmp_path: Path) -> Path:
     return table(tmp_path / "threaded.csv", [(1, 1), (1, 2), (1, 4), (1, 8)])
-
-
-def test_a_table_with_threads_is_read_and_written_again(threaded: Path, tmp_path: Path) -> None:
-    found = read_csv(threaded)
-    assert found.layouts == {"Fluid": Layouts(), "Solid": Layouts(1, None)}
-    assert found.samples["Solid"][:, 0].tolist() == [1, 2, 4, 8]
-    write_csv(found, tmp_path / "again.csv")
-    assert (tmp_path / "again.csv").read_text().startswith("participant,ranks,seconds,threads\n")
-    again = read_csv(tmp_path / "again.csv")
-    assert again.layouts == found.layouts
-    assert all(np.array_equal(again.samples[name], found.samples[name]) for name in NAMES)
-    # Without threads nothing is written of them.
-    write_csv(read_csv(table(tmp_path / "plain.csv", [(1, 1), (2, 1)], threads=False)), tmp_path / "plain2.csv")
-    assert (tmp_path / "plain2.csv").read_text().startswith("participant,ranks,seconds\n")
 
 
 @pytest.mark.parametrize(
@@ -148,16 +132,6 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
     assert nodes.split["Solid"] <= 4
 
 
-def test_options_say_layouts_and_splits(threaded: Path) -> None:
-    options = ("--ranks", "24", "--set", "runs.learner=pmnf", "--present", "Fluid=20,Solid=1x4")
-    options += ("--set", "participants.Solid.ranks=['1x4', '1x8']")
-    done = precice_lb("recommend", threaded, *options, "--verbose")
-    assert done.returncode == 0, done.stderr
-    text = " ".join(done.stdout.split())
-    assert "Give Fluid 16 ranks and Solid 1 x 8 threads" in text
-    assert "present split 20 + 1 x 4 threads" in text
-
-
 def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: Path) -> None:
     for solid in ("2x4", "8"):
         done = precice_lb("recommend", threaded, "--ranks", "24", "--present", f"Fluid=16,Solid={solid}")
@@ -169,13 +143,3 @@ def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: P
     path.write_text("participant,version,ranks,threads,seconds\nFluid,,1,1,1\nSolid,omp,1,4,1\nSolid,mpi,4,1,1\n")
     with pytest.raises(DataError, match="expected the cores of Solid, which has versions, found 1x4"):
         recommend_split(path, 8, present={"Fluid": 4, "Solid": "1x4"})
-
-
-@pytest.mark.parametrize(
-    "layouts", ["Solid=4", "Solid.threads=0", "Solid.ranks=['1x0']", "Solid.ranks=[[1, 4], [2]]", "Other.ranks=1"]
-)
-def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, capsys: Any) -> None:
-    from precice_lb.cli import main
-
-    assert main(["recommend", str(threaded), "--ranks", "24", "--set", f"participants.{layouts}"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

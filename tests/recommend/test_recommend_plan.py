@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from report_helpers import configuration, precice_lb, write_campaign
+from report_helpers import write_campaign
 from test_recommend import CASE, DATA
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
-from precice_lb.recommend import Machine, recommend_split
+from precice_lb.recommend import recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
 from precice_lb.report.recommendation import plan_facts
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores
+from precice_lb.split import SharedCores
 
 NOISY = {
     name: np.column_stack(
@@ -83,39 +80,7 @@ def test_sharing_cores_costs_what_was_said() -> None:
     assert found.window_seconds < apart.window_seconds
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"budget": 64, "within": -0.1}, "within 0 to 100 %"),
-        ({"budget": 64, "prefer": "speed"}, "found 'speed'"),
-        ({"budget": 64, "prefer": 1.5}, "found 1.5"),
-    ],
-)
-def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message: str) -> None:
-    with pytest.raises((InfeasibleError, ModelError), match=message) as caught:
-        recommend_split(CASE, **words)
-    assert "\n" not in str(caught.value)
-
-
-def test_words_become_constraints() -> None:
-    assert Machine().constraints(64) == (64, Constraints())
-    demands = Constraints(multiple=4, allow={"Fluid": [8]})
-    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (64, demands)
-    assert demands.constraints(64) == (64, demands)
-    nodes = Machine(nodes=3, cores_per_node=8, whole_nodes=("Fluid",))
-    assert nodes.constraints() == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
-
-
 # --- nearly best splits and budgets ----------------------------------------------------------------------------------
-
-
-def test_nothing_is_listed_beyond_the_share_that_was_asked_for() -> None:
-    machine = Machine(nodes=12, cores_per_node=48, whole_nodes=True)
-    wide = recommend_split(NOISY, machine=machine, within=0.5).plan.near
-    # Halfway between two of the list, so that twice the share would reach the longer one.
-    within = 0.6 * wide[2].longer
-    near = recommend_split(NOISY, machine=machine, within=within).plan.near
-    assert [each.split for each in near] == [each.split for each in wide if each.longer <= within]
 
 
 def test_splits_are_listed_in_steps_that_people_take() -> None:
@@ -130,27 +95,6 @@ def test_splits_are_listed_in_steps_that_people_take() -> None:
     seconds = expected(found, Schedule.parallel(list(NOISY)), every)
     assert near[0].window_seconds == pytest.approx(seconds.min())
     assert near[-1].window_seconds == pytest.approx(np.sort(seconds)[9])
-
-
-def test_no_budget_on_the_curve_is_beaten_in_time_and_cost() -> None:
-    found = recommend_split(NOISY, 300, within=0.05)
-    points = found.plan.tradeoff.points
-    assert [p.budget for p in points] == sorted({p.budget for p in points})
-    assert all(a.window_seconds > b.window_seconds for a, b in itertools.pairwise(points))
-    assert all(a.core_hours < b.core_hours for a, b in itertools.pairwise(points))
-    assert points[0].efficiency == 1
-    schedule = Schedule.parallel(list(NOISY))
-    seconds = expected(found, schedule, [p.split for p in points])
-    for point, value in zip(points, seconds, strict=True):
-        assert point.window_seconds == pytest.approx(value)
-        assert point.core_hours == pytest.approx(value * sum(point.split.values()) / 3600)
-        assert point.efficiency == pytest.approx(points[0].core_hours / point.core_hours)
-        # The best split for the mean curves is nearly the best one, at every budget.
-        best = expected(found, schedule, [{"Fluid": p, "Solid": point.budget - p} for p in range(1, point.budget)])
-        assert value <= 1.01 * best.min()
-    assert found.plan.tradeoff.knee in (None, *points)
-    assert found.plan.chosen == points[-1]
-    assert found.plan.chosen.split == found.split
 
 
 def test_the_gap_is_a_proof() -> None:
@@ -174,44 +118,9 @@ def test_what_measuring_took_stands_in_the_json(tmp_path: Path) -> None:
     assert recommend_split(CASE, 96).to_dict()["measurements"]["core_hours"] is None
 
 
-# --- command and files -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    output = tmp_path_factory.mktemp("plan")
-    (output / "precice-config.xml").write_text(configuration("serial"))
-    done = precice_lb(
-        "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
-        "--cores-per-node", 48, "--set", "participants.Inner.multiple=4", "--present", "Inner=288,Outer=288",
-        "--prefer", "0.9", "--set", "runs.within=0.03", "--verbose", "--output", output,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout, output
-
-
-def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
-    _, output = printed
-    values = json.loads((output / "recommendation.json").read_text())
-    assert values["unit"] == "nodes"
-    assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
-    assert values["split"]["Inner"] % 4 == 0
-    plan = values["plan"]
-    assert (plan["within"], plan["prefer"]) == (0.03, 0.9)
-    assert plan["chosen"]["split"] == values["split"]
-    assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"]["points"][
-        0
-    ].keys()
-
-
 def test_a_curve_without_a_knee_has_none() -> None:
     one = recommend_split(CASE, nodes=2, cores_per_node=16, whole_nodes=True, within=0.05)
     assert dict(plan_facts(one))["knee"] == "none up to 2 nodes"
-    bent = recommend_split(CASE, 4000, within=0.05)
-    assert re.fullmatch(
-        r"beyond \d+ ranks more of them pay less",
-        dict(plan_facts(bent))["knee"],
-    )
 
 
 def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
@@ -234,11 +143,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
         ([], "--ranks, --cores, --nodes"),
         (["--cores", "64", "--set", "participants.Inner.multiple=Two"], "participants.Inner.multiple: expected"),
-        (["--cores", "64", "--set", "participants.Inner.multiple=0"], "participants.Inner.multiple: expected"),
-        (["--cores", "64", "--set", "participants.Inner.ranks=[8, 'x']"], "participants.Inner.ranks: expected"),
         (["--cores", "64", "--set", "participants.Inner.ranks=[0, 8]"], "participants.Inner.ranks: expected"),
-        (["--cores", "64", "--set", "participants.Iner.ranks=[8]"], "'Iner'"),
-        (["--cores", "64", "--set", "participants.Inner.ranks=[80]"], "64"),
         (["--cores", "64", "--set", "machine.shared=Inner"], "machine.shared: expected to have at least 2 items"),
         (["--cores", "64", "--set", "machine.shared=Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "Invalid value for --prefer"),
@@ -254,22 +159,3 @@ def test_options_that_make_no_sense_are_one_line(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
-
-
-def test_settings_reach_the_machine() -> None:
-    from precice_lb.case.case import case_from
-    from precice_lb.case.read import tables_from
-
-    def demands(*texts: str) -> Constraints:
-        return case_from(tables_from(texts)).demands()
-
-    machine = ("machine.nodes=4", "machine.cores_per_node=8", "machine.whole_nodes=true")
-    given = demands(*machine, "participants.Inner.multiple=4", 'participants."Outer".multiple=2')
-    multiple = {"Inner": 4, "Outer": 2}
-    assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, multiple=multiple)
-    listed = demands("participants.Inner.ranks=[8, 16]", "machine.shared=Inner/Outer")
-    assert listed.allow == {"Inner": (8, 16)}
-    assert listed.shared == (SharedCores([["Inner"], ["Outer"]], 0.0),)
-    assert demands() == Constraints()
-    with pytest.raises(PreciceLBError, match="found ranks and nodes"):
-        demands("machine.nodes=2").constraints(24)

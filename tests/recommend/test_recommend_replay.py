@@ -29,24 +29,6 @@ def measured(recorded: tuple[dict[str, Any], ...] = ()) -> Measurements:
 ALTERNATING = ({"Fluid": np.tile([0.5, 1.5], 24), "Solid": np.ones(48)},)
 
 
-def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> None:
-    schedule = Schedule.parallel(NAMES)
-    constant = recommend_split(measured(), 32, coupling=schedule)
-    found = recommend_split(measured(ALTERNATING), 32, coupling=schedule)
-    assert constant.window_seconds == pytest.approx(2.0, rel=0.05)
-
-    # By hand: half of the windows take max(16/p, 32/q), the others max(48/p, 32/q).
-    p = np.arange(1, 32)
-    truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
-    assert found.window_seconds == pytest.approx(float(truth[found.split["Fluid"] - 1]), rel=0.05)
-    assert truth[found.split["Fluid"] - 1] < 1.03 * truth.min()
-    assert constant.window_seconds < 0.85 * float(truth[constant.split["Fluid"] - 1])
-    assert found.interval[0] < found.window_seconds < found.interval[1]
-    for name, wait in found.waits.items():
-        assert wait == pytest.approx(found.window_seconds - found.compute_seconds[name], rel=0.01)
-    assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
-
-
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
     found = recommend_split(measured(ALTERNATING), 32, coupling=Schedule.parallel(NAMES), learner=Reciprocal())
     p = np.arange(1, 32)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from clock_helpers import emulated_clock
+from precice_xml_helpers import scheme
 
 from precice_lb.case import parse_configuration
 from precice_lb.schedule import Schedule
@@ -92,20 +93,10 @@ class Case:
             lines.append("</participant>")
         pairs = sorted({"".join(sorted(link)) for link in links})
         lines += [f'<m2n:sockets acceptor="{a}" connector="{b}" exchange-directory="." />' for a, b in pairs]
-        for scheme in self.schemes:
-            lines.append(f"<coupling-scheme:{scheme.kind}>")
-            if scheme.kind == "multi":
-                control = ['control="yes" ', *[""] * (len(scheme.pair) - 1)]
-                lines += [f'<participant name="{n}" {c}/>' for n, c in zip(scheme.pair, control, strict=True)]
-            else:
-                lines.append(f'<participants first="{scheme.pair[0]}" second="{scheme.pair[1]}" />')
-            lines.append(f'<max-time value="{max_time:.12g}" />')
-            size = 'method="first-participant"' if scheme.from_first else f'value="{scheme.size}"'
-            lines.append(f"<time-window-size {size} />")
-            if scheme.kind == "multi" or scheme.kind.endswith("implicit"):
-                lines.append('<max-iterations value="2" />')
-            lines += [f'<exchange data="From{a}" mesh="{a}-Mesh" from="{a}" to="{b}" />' for a, b in scheme.links]
-            lines.append(f"</coupling-scheme:{scheme.kind}>")
+        for each in self.schemes:
+            size = 'method="first-participant"' if each.from_first else f'value="{each.size}"'
+            text = scheme(each.kind, each.pair, each.links, f"<time-window-size {size} />\n")
+            lines.append(text.replace('max-time value="10"', f'max-time value="{max_time:.12g}"'))
         return "\n".join([*lines, "</precice-configuration>", ""])
 
     def schedule(self) -> Schedule:

@@ -38,16 +38,6 @@ def test_a_convergence_message_couples_back() -> None:
     assert float(schedule.window_seconds({"A": 0.1, "B": 0.05})) == pytest.approx(0.15)
 
 
-def test_initial_data_does_not_change_the_steady_state() -> None:
-    for kind in ("serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit", "multi"):
-        plain = scheme(kind, "AB")
-        initialized = plain.replace('from="B" to="A"', 'from="B" to="A" initialize="true"')
-        both = [coupling("AB", text) for text in (plain, initialized)]
-        costs = {"A": 0.1, "B": 0.07}
-        assert float(both[0].window_seconds(costs)) == float(both[1].window_seconds(costs))
-        np.testing.assert_allclose(*(s.replay({n: np.full(5, c) for n, c in costs.items()}) for s in both))
-
-
 def test_critical_participants_of_measured_cases() -> None:
     cases = [
         ("ABC", [("serial-explicit", "AB"), ("serial-explicit", "BC")], ("B", "C")),
@@ -148,8 +138,3 @@ BOTH = Schedule.serial(["A", "B"])
 def test_what_has_no_window_time_is_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ScheduleError, match=re.escape(message)):
         call()
-
-
-def test_the_critical_cycle_is_named() -> None:
-    names = ["Fluid", "Solid"]
-    assert Schedule.serial(names).critical_cycle({"Fluid": 0.32, "Solid": 0.09}) == ("Fluid", "Solid")

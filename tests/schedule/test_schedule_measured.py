@@ -127,10 +127,6 @@ def compare(case: Case, measured: Times) -> None:
     late = float(np.median(found - replayed))
     means = float(found.mean()), float(predicted.mean())
     slack = allowance(case, measured)
-    print(
-        f"{case.name}: {means[1]:.4f} s predicted, {means[0]:.4f} s measured, median {100 * late / seconds:+.2f} %, "
-        f"allowance of this machine {100 * slack / seconds:.2f} %"
-    )
     assert -0.005 * seconds < late < 0.02 * seconds + slack
     if case.cycle_mean is None:
         for name, own in schedule.participant_seconds(case.steady(schedule)).items():

@@ -11,7 +11,7 @@ from schedule_cases import CASES, MIXED, Case, Scheme, record_on_emulated_clock
 from precice_lb.case import parse_configuration
 from precice_lb.case.coupling import period_of
 from precice_lb.dataset import CoupledRun, load_runs
-from precice_lb.exceptions import DataError, ScheduleError
+from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.recommend import predictor_of_runs, traced_schedule
 from precice_lb.schedule import Schedule, cycle_windows, recorded_traces, schedule_of_traces
@@ -145,15 +145,3 @@ def test_what_a_store_does_not_tell_is_said(recorded: dict[str, CoupledRun]) -> 
         predictor_of_runs([])
     # One that can be learned from is enough.
     assert predictor_of_runs([run, alone]).traces == predictor_of_runs([run]).traces
-
-
-def test_seconds_that_do_not_fit_the_configuration_are_refused() -> None:
-    configuration = parse_configuration(MIXED[0].configuration())
-    tables = {"A": np.ones((2, 1)), "B": np.ones((2, 1)), "C": np.ones((1, 1))}
-    assert recorded_traces(configuration, tables).keys() == tables.keys()
-    for wrong in ({name: tables[name] for name in "AB"}, {**tables, "C": np.ones((2, 1))}, {**tables, "C": np.ones(1)}):
-        with pytest.raises(ScheduleError, match="seconds of C in 1 time windows by iterations"):
-            recorded_traces(configuration, wrong)
-    configuration = parse_configuration(CASES[5].configuration())
-    with pytest.raises(ScheduleError, match="as many iterations of all participants of a coupling"):
-        recorded_traces(configuration, {"A": np.ones((1, 2)), "B": np.ones((1, 3)), "C": np.ones((1, 2))})

@@ -27,16 +27,6 @@ def test_constant_costs_give_the_steady_window_time() -> None:
     np.testing.assert_allclose(replay_residuals(schedule, half, recorded), 0.5 * seconds)
 
 
-def test_loads_that_move_together_do_not_add_up() -> None:
-    schedule = coupling("AB", ("parallel-explicit", "AB"))
-    load = np.tile([0.1, 0.3], 30)
-    together = [{"A": load, "B": load}]
-    in_turn = [{"A": load, "B": load[::-1]}]
-    costs = {"A": 0.2, "B": 0.2}
-    assert float(replay_residuals(schedule, costs, together)) == pytest.approx(0.2, rel=0.01)
-    assert float(replay_residuals(schedule, costs, in_turn)) == pytest.approx(0.3, rel=0.01)
-
-
 def test_blocks_keep_windows_in_order_and_together() -> None:
     schedule = coupling("AB", ("parallel-explicit", "AB"))
     rising = 1.0 + np.arange(40.0)

@@ -7,7 +7,6 @@ import pytest
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule import AutomaticPredictor, Point, Trace, schedule_of_traces
-from precice_lb.split import optimize_split
 
 TWO = {
     "A": Trace((Point(0, ("B",)), Point(4, ("B",)), Point(8, ("B",))), rest=4),
@@ -81,21 +80,5 @@ def test_traces_that_do_not_fit_are_refused() -> None:
         schedule_of_traces({"A": Trace((Point(1, ("Z",)),))})
     with pytest.raises(ScheduleError, match=r'"A" that send to "B" .* found 2 and 1'):
         schedule_of_traces({"A": Trace((Point(1, ("B",)),) * 2), "B": Trace((Point(1, ("A",)),))})
-    with pytest.raises(ScheduleError, match="wait for each other"):
-        schedule_of_traces(
-            {
-                "A": Trace((Point(1, ("B",), "receive"), Point(1, ("B",), "send"))),
-                "B": Trace((Point(1, ("A",), "receive"), Point(1, ("A",), "send"))),
-            }
-        )
     with pytest.raises(ScheduleError, match="at least one constituent"):
         schedule_of_traces({})
-
-
-def test_a_split_is_found_for_a_traced_coupling() -> None:
-    times = {name: work / np.arange(1, 40) for name, work in (("A", 160.0), ("B", 240.0), ("C", 240.0))}
-    schedule = AutomaticPredictor(THREE).schedule
-    found = optimize_split(times, 30, coupling=schedule)
-    counts = np.array([(a, b, 30 - a - b) for a in range(1, 29) for b in range(1, 30 - a)])
-    seconds = schedule.window_seconds({n: times[n][counts[:, i] - 1] for i, n in enumerate("ABC")})
-    assert found.window_seconds == pytest.approx(float(seconds.min()))

@@ -8,50 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
-from split_cases import SCHEDULES, Array, every_window
 
 from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
-from precice_lb.recommend.limits import proportional_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, near_optimal_splits, optimize_split, solve, tradeoff_curve
 
 RANKS = np.arange(1, 101)
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, Array], int, int]:
-    schedule = SCHEDULES[draw(st.sampled_from(sorted(SCHEDULES)))]
-    count = len(schedule.participants)
-    minimum = draw(st.integers(1, 3))
-    budget = draw(st.integers(minimum * count, minimum * count + 9))
-    times = {}
-    for name in schedule.participants:
-        # Small whole numbers make ties, and nothing makes them fall with the ranks.
-        values = draw(st.lists(st.integers(1, 20), min_size=budget, max_size=budget))
-        times[name] = np.array(values, dtype=float)
-        if draw(st.booleans()):
-            times[name] /= np.arange(1, budget + 1)
-    return schedule, times, budget, minimum
-
-
-@given(instances())
-def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, Array], int, int]) -> None:
-    schedule, times, budget, minimum = instance
-    result = optimize_split(times, budget, coupling=schedule, constraints=Constraints(minimum=minimum))
-    every = every_window(schedule, times, budget, minimum)
-    assert list(result.split) == list(schedule.participants)
-    assert every[tuple(result.split.values())] == result.window_seconds == pytest.approx(min(every.values()), rel=1e-9)
-    assert result.compute_seconds == {name: times[name][ranks - 1] for name, ranks in result.split.items()}
-    assert result.gap == 0.0
-    assert set(result.critical_cycle) <= set(schedule.participants)
-    # Ranks left over would make nobody faster.
-    left = budget - sum(result.split.values())
-    for name, ranks in result.split.items():
-        assert times[name][minimum - 1 : ranks + left].min() == result.compute_seconds[name]
-    assert result.proof == ("bisection" if schedule.is_maximum else "boxes")
 
 
 def test_the_slowest_are_made_as_fast_as_possible_one_after_the_other() -> None:
@@ -178,14 +141,3 @@ def test_a_coupling_is_a_name_a_path_or_a_schedule(tmp_path: Path, kind: str) ->
 def test_another_coupling_is_refused() -> None:
     with pytest.raises(ScheduleError, match=r'"parallel", "serial" or the path of a configuration, found .sequential'):
         optimize_split({"A": np.ones(4)}, 4, coupling="sequential")
-
-
-def test_baselines() -> None:
-    assert proportional_split(dict.fromkeys("ABC", 1.0), 11) == {"A": 4, "B": 4, "C": 3}
-    assert proportional_split(dict.fromkeys("AB", 1.0), 9, {"B": 6}) == {"A": 3, "B": 6}
-    assert proportional_split({"A": 3.0, "B": 1.0}, 16) == {"A": 12, "B": 4}
-    assert proportional_split({"A": 1.0, "B": 1000.0, "C": 1.0}, 10, dict.fromkeys("ABC", 2)) == {
-        "A": 2,
-        "B": 6,
-        "C": 2,
-    }

@@ -104,11 +104,3 @@ def test_threads_of_a_rank_lie_on_one_node_of_its_kind() -> None:
     for layouts in (Layouts(1, 6), Layouts(None, None, (Layout(1, 6),))):
         with pytest.raises(InfeasibleError, match=r'rank of "Solid" to fit on one node, found that it has 6 cores'):
             split_of(layouts)
-
-
-def test_keys_of_versions_are_resolved() -> None:
-    given = Constraints(unit="cores", multiple={"Fluid": 2, "Fluid:gpu": 1, "Solid": 4}, gpus_per_rank={"Fluid:gpu": 1})
-    gpu, cpu = (given.of_versions({"Fluid": version}) for version in ("gpu", "cpu"))
-    assert (dict(gpu.multiple), dict(gpu.gpus_per_rank)) == ({"Fluid": 1, "Solid": 4}, {"Fluid": 1})  # type: ignore[arg-type]
-    assert (dict(cpu.multiple), dict(cpu.gpus_per_rank)) == ({"Fluid": 2, "Solid": 4}, {})  # type: ignore[arg-type]
-    assert Constraints().of_versions({"Fluid": "gpu"}) == Constraints()

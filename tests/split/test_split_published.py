@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections import defaultdict
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,6 @@ from precice_lb.models import DEFAULT_LEARNER, make_learner
 from precice_lb.recommend.limits import proportional_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split
-from precice_lb.split.problem import Problem, problems_of, uses_at
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -94,37 +91,6 @@ def test_cime_example_with_the_default_learner() -> None:
     assert (within.split["ATM"], within.split["OCN"]) == (992, 32)
     by_lines = float(schedule.window_seconds({n: lines[n][p - 1] for n, p in within.split.items()}))
     assert by_lines == pytest.approx(23.943355, rel=0.01)
-
-
-def _fitting(problems: list[Problem]) -> int:
-    """How many of all splits within the bounds fit the machine."""
-    (problem,) = problems
-    counts = np.meshgrid(*(np.arange(len(o.ranks)) for o in problem.options.values()))
-    indices = np.stack([each.ravel() for each in counts], axis=1)
-    return int(problem.machine.fits(uses_at([*problem.options.values()], indices)).sum())
-
-
-@pytest.mark.parametrize(("budget", "count"), [(4, 3), (7, 2), (9, 4), (12, 3), (20, 2)])
-def test_schroeder_theorems_count_the_assignments(budget: int, count: int) -> None:
-    """Theorem 1: C(P-1, N-1) splits of all P ranks. Theorem 2: C(P, N) splits of at most P ranks."""
-    names = [f"S{i}" for i in range(count)]
-    times = {name: 1.0 / np.arange(1, budget + 1) for name in names}
-    problem = problems_of(times, budget, Schedule.parallel(names))
-    compared = _fitting(problem)
-    assert compared == math.comb(budget, count)
-    everything = [s for s in product(range(1, budget + 1), repeat=count) if sum(s) == budget]
-    assert len(everything) == math.comb(budget - 1, count - 1)
-    # The difference of the two theorems at P and P - 1 is what uses all P ranks.
-    fewer = problems_of(times, budget - 1, Schedule.parallel(names)) if budget > count else None
-    assert compared - (_fitting(fewer) if fewer else 0) == len(everything)
-
-
-def test_schroeder_example_of_a_thousand_ranks() -> None:
-    # Of section 1.3.1: with N = 2 and P = 1000 there are 999 assignments of all ranks.
-    times = {name: 1.0 / np.arange(1, 1001) for name in "AB"}
-    both = [_fitting(problems_of(times, budget, Schedule.parallel("AB"))) for budget in (999, 1000)]
-    assert both[1] - both[0] == 999
-    assert both[1] == math.comb(1000, 2)
 
 
 def test_totounferoush_pulse_at_11520_ranks() -> None:

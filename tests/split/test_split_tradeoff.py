@@ -47,42 +47,6 @@ def test_lists_of_nonsense_are_refused() -> None:
             near_optimal_splits(jagged(1, 9), 9, **arguments)
 
 
-@pytest.mark.parametrize("schedule", OF_THREE, ids=lambda schedule: schedule.description)
-def test_the_curve_is_the_best_of_every_budget(schedule: Schedule) -> None:
-    times = jagged(5, 22)
-    curve = tradeoff_curve(times, 22, coupling=schedule)
-    every = every_window(schedule, times, 22)
-    for budget in range(3, 23):
-        best = min(w for s, w in every.items() if sum(s) <= budget)
-        point = [p for p in curve.points if p.budget <= budget][-1]
-        assert point.window_seconds == pytest.approx(best, rel=1e-9)
-        assert every[tuple(point.split.values())] == pytest.approx(best, rel=1e-9)
-    for point in curve.points:
-        assert point.budget == point.cores == sum(point.split.values())
-        assert point.core_hours == pytest.approx(point.cores * point.window_seconds / 3600)
-        assert point.efficiency == pytest.approx(min(p.core_hours for p in curve.points) / point.core_hours)
-
-
-def test_choosing_between_time_and_cost() -> None:
-    ranks = np.arange(1, 401)
-    # Amdahl: from some point on cores buy little.
-    times = {"A": 1.0 + 100.0 / ranks, "B": 0.5 + 50.0 / ranks}
-    curve = tradeoff_curve(times, 400, coupling=Schedule.parallel("AB"))
-    fast, cheap = curve.choose("time"), curve.choose("cost")
-    assert fast == curve.choose(1.0) == curve.points[-1]
-    assert cheap == curve.choose(0.0) == min(curve.points, key=lambda point: point.core_hours)
-    chosen = [curve.choose(weight).cores for weight in (0.0, 0.3, 0.5, 0.7, 1.0)]
-    assert chosen == sorted(chosen)
-    assert chosen[0] < chosen[2] < chosen[4]
-    # With T = 1 + 150/p in all, T squared times p is least at p = 150: half the time is scalable.
-    assert curve.choose(0.5).cores == pytest.approx(150, rel=0.05)
-    assert curve.knee is not None
-    assert cheap.cores < curve.knee.cores < fast.cores
-    for prefer in (-0.1, 1.1, "speed", float("nan")):
-        with pytest.raises(ModelError, match="preference"):
-            curve.choose(prefer)  # type: ignore[arg-type]
-
-
 def test_of_many_budgets_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {name: 1e5 / np.arange(1, 5001) for name in "AB"}
     monkeypatch.setattr(optimize, "BUDGETS", 8)
@@ -121,17 +85,31 @@ def test_the_best_of_all_others_is_found(instance: tuple[Schedule, dict[str, Arr
         return
     least = pytest.approx(min(every.values()), rel=1e-9)
     best = optimize_split(times, budget, **words)
+    assert list(best.split) == list(names)
     assert every[tuple(best.split.values())] == best.window_seconds == least
+    assert best.compute_seconds == {name: times[name][ranks - 1] for name, ranks in best.split.items()}
+    assert best.gap == 0.0
+    assert set(best.critical_cycle) <= set(names)
+    if not excluded:
+        assert best.proof == ("bisection" if schedule.is_maximum else "boxes")
+        # Ranks left over would make nobody faster.
+        left = budget - sum(best.split.values())
+        assert all(times[n][: p + left].min() == times[n][p - 1] for n, p in best.split.items())
     near = near_optimal_splits(times, budget, within=0.3, count=1000, **words)
     assert near[0].window_seconds == least
     listed = {tuple(result.split.values()) for result in near}
     assert len(listed) == len(near)
     assert listed <= every.keys()
     points = tradeoff_curve(times, budget, **words).points
-    for point in points:
-        assert tuple(point.split.values()) in every
-        within = [seconds for split, seconds in every.items() if sum(split) <= point.budget]
+    assert {tuple(point.split.values()) for point in points} <= every.keys()
+    for most in range(min(map(sum, every)), budget + 1):
+        within = [seconds for split, seconds in every.items() if sum(split) <= most]
+        point = [point for point in points if point.budget <= most][-1]
         assert point.window_seconds == pytest.approx(min(within), rel=1e-9)
+    for point in points:
+        assert point.budget == point.cores == sum(point.split.values())
+        assert point.core_hours == pytest.approx(point.cores * point.window_seconds / 3600)
+        assert point.efficiency == pytest.approx(min(p.core_hours for p in points) / point.core_hours)
     assert points[-1].window_seconds == least
 
 
