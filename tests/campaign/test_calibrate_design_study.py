@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from emulation import CostLaw
 from store_helpers import row, write_store
 
 from precice_lb.campaign import CampaignResult, Study, read_study
-from precice_lb.campaign.design import Proposal, StudyDesign
+from precice_lb.campaign.design import Proposal, StudyDesign, existing_runs
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend_split
@@ -24,7 +25,7 @@ def study_of(directory: Path, runs: str = "") -> Study:
     return read_study(changed(write_study(directory, runs=runs), ("ranks = 4", "ranks = 32")))
 
 
-def write_run(stores: Path, split: dict[str, int], seed: int) -> None:
+def write_run(stores: Path, split: dict[str, int], seed: int, **metadata: Any) -> None:
     """Leave the stores of a run: twelve windows of the law's seconds with noise."""
     rng = np.random.default_rng(seed)
     compute = {name: float(LAWS[name].seconds(p)) * np.exp(0.01 * rng.standard_normal(12)) for name, p in split.items()}
@@ -32,7 +33,7 @@ def write_run(stores: Path, split: dict[str, int], seed: int) -> None:
     for name, seconds in compute.items():
         table = [row(w + 1, seconds[w], wall[w] - seconds[w], wall[w] - seconds[w]) for w in range(12)]
         for rank in range(split[name]):
-            more = {"configuration": CONFIGURATION, "warmup_windows": 2, "run": f"run{seed}"}
+            more = {"configuration": CONFIGURATION, "warmup_windows": 2, "run": f"run{seed}", **metadata}
             write_store(stores, table, name, rank, split[name], **more)
 
 
@@ -107,6 +108,15 @@ def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
     assert asked[0].split["Left"] != 16
     with pytest.raises(StudyError, match=r"runs.existing\[1\]: no such directory"):
         study_of(tmp_path / "b", 'existing = ["nowhere"]')
+
+
+def test_runs_made_before_of_another_case_do_not_count(tmp_path: Path) -> None:
+    for cells in (1.0, 2.0):
+        write_run(tmp_path / f"{cells:g}", {"Left": 16, "Right": 16}, 77, parameters={"cells": cells})
+    study = study_of(tmp_path, 'existing = ["1", "2"]')
+    assert len(existing_runs(study)) == 2
+    study = study.changed({"case": study.case.model_copy(update={"parameter": {"cells": 2.0}})})
+    assert [run.participants["Left"].metadata["parameters"] for run in existing_runs(study)] == [{"cells": 2.0}]
 
 
 def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> None:

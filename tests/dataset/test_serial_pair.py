@@ -36,6 +36,8 @@ def test_hidden_waits_count_as_waits_in_check_and_summary(tmp_path: Path, hidden
     run = recorded(tmp_path, hidden)
     findings = check_runs([run]).findings
     assert [finding.kind for finding in findings] == (["shared cores"] * 2 if hidden else [])
+    for part in run.participants.values():
+        assert part.hidden_wait == pytest.approx(hidden, abs=2.2 * TRANSFER)
     for finding in findings:
         # As a share of the compute seconds.
         part = run.participants[finding.participant]

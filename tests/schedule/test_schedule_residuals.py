@@ -48,3 +48,10 @@ def test_too_little_recorded_is_refused() -> None:
     gaps["A"][3:] = np.nan
     with pytest.raises(ScheduleError, match="found 3"):
         replay_residuals(schedule, {"A": 1.0, "B": 1.0}, [gaps])
+
+
+def test_a_run_is_drawn_as_often_as_it_is_long() -> None:
+    runs = [{name: np.full(windows, value) for name in "AB"} for windows, value in ((30, 1.0), (10, 2.0))]
+    residuals = resampled_residuals(coupling("AB", ("parallel-explicit", "AB")), runs, windows=20_000, block=5)
+    # Of 4,000 blocks a quarter is of the shorter run; the standard deviation of that is 0.7 %.
+    assert np.mean(residuals["A"] == 2.0) == pytest.approx(0.25, abs=0.03)
