@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_helpers import refused
@@ -368,7 +369,7 @@ def test_a_block_with_a_strange_header_is_passed_over_or_refused(header: bytes, 
     refusal(path)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300 if FULL_COUNTS else 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["hdf5", "spool", "merged"])
 def test_random_damage_is_one_line_or_nothing(
