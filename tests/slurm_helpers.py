@@ -147,8 +147,9 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
     key.chmod(0o600)
     munge = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={root}/munge.socket"]
     munge += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log", f"--seed-file={root}/munge.seed"]
-    # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended.
-    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self"}
+    # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended. Addresses
+    # of several network devices are long, and at times Slurm reads half of one.
+    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
     os.environ |= settings
     started: list[subprocess.Popen[bytes]] = []
 
