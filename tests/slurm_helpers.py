@@ -147,9 +147,11 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
     key.chmod(0o600)
     munge = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={root}/munge.socket"]
     munge += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log", f"--seed-file={root}/munge.seed"]
-    # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended. Addresses
-    # of several network devices are long, and at times Slurm reads half of one.
-    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
+    # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended.
+    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self"}
+    # Addresses of several devices are long, and at times Slurm reads half of one. UCX does not use the loopback alone.
+    if devices := sorted(psutil.net_if_addrs().keys() - {"lo"}):
+        settings["UCX_NET_DEVICES"] = devices[0]
     os.environ |= settings
     started: list[subprocess.Popen[bytes]] = []
 
