@@ -28,23 +28,28 @@ class IterationsLog:
         self.path = path
         #: What was read, by column, with a row for each time window.
         self.columns: dict[str, Integers] = {}
+        # What was read of the file, up to the end of a row, and how long that is.
+        self._text, self._width = b"", 0
 
     def read(self) -> dict[str, Integers]:
         """Return the columns of the time windows that are complete; none before the first one is."""
         text = read_bytes(self.path, "a table of preCICE")
         if not text:
             return self.columns
-        header, *lines = text.split(b"\n")
+        header = text.partition(b"\n")[0]
         names = header.decode("utf-8", "replace").split()
         if not {"TimeWindow", "Iterations"}.issubset(names):
             raise self._refused("the columns TimeWindow, Iterations", " ".join(names)[:60] or "none")
-        width = len(lines[-2]) if len(lines) > 1 else 0
+        if not (text + b"\n").startswith(self._text + b"\n"):
+            self._text, self._width = header, 0
+        lines = text[len(self._text) :].split(b"\n")[1:]
+        width = len(lines[-2]) if len(lines) > 1 else self._width
         if lines and (len(lines[-1]) < width or len(lines[-1].split()) < len(names)):
             lines.pop()
         if not lines:
             return self.columns
         rows = []
-        for number, line in enumerate(lines, 2):
+        for number, line in enumerate(lines, self._text.count(b"\n") + 2):
             try:
                 rows.append([float(cell) for _, cell in zip(names, line.split(), strict=True)])
             except ValueError:
@@ -55,9 +60,9 @@ class IterationsLog:
         first = new["TimeWindow"][0]
         if (np.diff(new["TimeWindow"]) != 1).any() or (new["Iterations"] < 1).any():
             raise self._refused(f"iterations of each window after {first}", "others")
-        if self.columns.keys() == new.keys() and first - 1 in self.columns["TimeWindow"]:
-            before = self.columns["TimeWindow"] < first
-            new = {name: np.append(self.columns[name][before], values) for name, values in new.items()}
+        self._text, self._width = b"\n".join([self._text, *lines]), len(lines[-1])
+        if self.columns.keys() == new.keys() and self.columns["TimeWindow"][-1] + 1 == first:
+            new = {name: np.append(self.columns[name], values) for name, values in new.items()}
         self.columns = new
         return new
 
