@@ -46,11 +46,9 @@ def minimax_split(curves: Sequence[Curve], machine: Resources, only_slowest: boo
         makespan, choice = _shortest(curves, machine, settled, choice)
         if only_slowest:
             break
+        ties = [i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan]
         # At equal times the one whose next step costs most stays behind.
-        slowest = max(
-            (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
-            key=lambda i: np.diff(curves[i].uses[choice[i] : choice[i] + 2].max(axis=1), append=np.inf)[0],
-        )
+        slowest = max(ties, key=lambda i: _next_step(curves[i], choice[i])) if len(ties) > 1 else ties[0]
         settled[slowest] = choice[slowest]
     return choice
 
@@ -68,9 +66,12 @@ def _shortest(
 
     # Nobody can be faster than at the end of its curve.
     low, high = longest([-1] * len(curves)), longest(choice)
+    # Most often nothing shorter fits once the slowest is settled.
+    middle = math.nextafter(high, low)
+    if not low < high or not machine.fits(uses_at(curves, needs(middle))):
+        return high, choice
     if machine.fits(uses_at(curves, needs(low))):
         return low, needs(low)
-    middle = math.nextafter(high, low)
     while low < middle < high:
         if machine.fits(uses_at(curves, choice := needs(middle))):
             # Always a time on one of the curves.
@@ -79,6 +80,13 @@ def _shortest(
             low = middle
         middle = 0.5 * (low + high)
     return high, needs(high)
+
+
+def _next_step(curve: Curve, index: int) -> float:
+    """Give what one count more takes of the kind that rises most; no end where there is none."""
+    if index + 1 == len(curve.ranks):
+        return math.inf
+    return int(curve.uses[index + 1].max() - curve.uses[index].max())
 
 
 def descend(
