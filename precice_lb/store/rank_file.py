@@ -98,13 +98,19 @@ def read_rank_file(path: Path) -> RankFile:
             vars(lazy)["interval_unix_ns"] = whole.interval_unix_ns
             return lazy
         with opened(place) as file:
-            check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
-            configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
-            dataset(file, "advances", ADVANCES.dtype)
-            initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].dtype)[...])
-            metadata = validate(metadata_of(file.attrs), complete=True)
-            # Ranks have the configuration in common.
-            return RankFile(path, metadata, sys.intern(configuration), {"initialize": initialize}, read)
+            return dataclasses.replace(_head(place, file), path=path)
+
+
+def _head(path: Path, file: h5py.File) -> RankFile:
+    """Read everything but the tables of an HDF5 file."""
+    check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
+    configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
+    dataset(file, "advances", ADVANCES.dtype)
+    initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].dtype)[...])
+    metadata = validate(metadata_of(file.attrs), complete=True)
+    # Ranks have the configuration in common.
+    tables = {"initialize": initialize}
+    return RankFile(path, metadata, sys.intern(configuration), tables, functools.partial(_tables, path))
 
 
 def _tables(path: Path, names: Iterable[str]) -> Tables:
@@ -160,9 +166,9 @@ def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
 
 
 def _value(attributes: h5py.AttributeManager, name: str) -> Any:
-    if attributes.get_id(name).shape != ():
-        raise StoreError(f"attribute {name}: expected one value, found an array")
     value = attributes[name]
+    if isinstance(value, np.ndarray | h5py.Empty):
+        raise StoreError(f"attribute {name}: expected one value, found an array")
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -300,7 +306,7 @@ class Tail:
             return store.advances
         if head is not None and self.path.name.endswith(MERGED_SUFFIX):
             return head.advances[new]
-        if head is None or head.path != self.path or "ended_unix_ns" not in head.metadata:
-            self.head = read_rank_file(self.path)
         with opened(self.path) as file:
+            if head is None or head.path != self.path or "ended_unix_ns" not in head.metadata:
+                self.head = _head(self.path, file)
             return table_rows("advances", dataset(file, "advances", ADVANCES.dtype)[new])
