@@ -264,7 +264,7 @@ if comm.rank == 0:
 COPIES = """\
 import os, shutil, sys
 name, made, *line = sys.argv[1:]
-rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
+rank, size = os.environ.get("PMI_RANK", "0"), os.environ.get("PMI_SIZE", "1")
 store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
 os.makedirs(store, exist_ok=True)
 file = f"{name}-{rank}-{size}.h5"

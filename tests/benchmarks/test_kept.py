@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from kept import KEPT, main
+from kept import KEPT, compare, main
 from kept_parts.measurements import MEASUREMENTS
 
 
+@pytest.mark.parametrize("name", [name for name in MEASUREMENTS if name.startswith(("partners", "splits"))])
+def test_what_is_found_at_small_scale_is_what_is_kept(name: str) -> None:
+    kept = json.loads(KEPT.read_text())["small"][name]
+    assert compare(MEASUREMENTS[name][0]("small"), kept)[1] == 0
+
+
 @pytest.mark.mpi
+@pytest.mark.slow("each in a process of its own, and solvers")
 def test_all_answers_are_the_kept_ones_at_small_scale(capsys: pytest.CaptureFixture[str]) -> None:
     before = KEPT.read_bytes()
     code = main(["--scale", "small"])
