@@ -1,4 +1,4 @@
-"""The programs of the benchmarks: their truth by hand and by brute force, and that what they print is what they find."""
+"""The programs of the benchmarks: their truth by hand and by brute force, and that they print what they find."""
 
 from __future__ import annotations
 
