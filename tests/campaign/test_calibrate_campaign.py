@@ -30,7 +30,6 @@ from calibrate_helpers import (
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.processes import log_tail
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import CalibrationError
@@ -98,17 +97,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert (first / "case" / "link.txt").read_text() == "outside\n"
     assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "solver.py"
     assert not any((first / "case" / name).exists() for name in ("precice-lb-store", "__pycache__"))
-
-
-def test_more_ranks_than_cores_are_refused_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = tmp_path / "campaign"
-    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: (0, 1))
-    for runs in ("", TWO_SPLITS):
-        with pytest.raises(CalibrationError, match=r"^expected at most 2 cores for .* found 4: .*lower the budget"):
-            run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
-        assert not (campaign / "runs").exists()
 
 
 CRASHES_ON_TWO = f"""{SOLVER}
@@ -227,8 +215,3 @@ def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path) -> None:
             run_study(path)
 
 
-def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_bytes(b"\xff" * 10 + b"x" * 100_000 + b"\n\nlast but one\n\nlast\n")
-    assert log_tail(log, lines=2) == ["last but one", "last"]
-    assert log_tail(tmp_path / "none.log") == []

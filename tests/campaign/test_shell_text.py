@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from calibrate_helpers import write_case
+from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ def ran(script: Path, place: Path) -> subprocess.CompletedProcess[str]:
 
 
 @given(one=NAMES, other=NAMES, template=TEXTS, scheduled=st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(max_examples=25 if FULL_COUNTS else 8, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 def test_names_and_templates_are_never_executed(one: str, other: str, template: str, scheduled: bool) -> None:
     if one == other:
         other += "2"
@@ -121,7 +122,7 @@ def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
 
 
 @given(name=NAMES)
-@settings(max_examples=10, deadline=None, phases=PHASES)
+@settings(max_examples=10 if FULL_COUNTS else 4, deadline=None, phases=PHASES)
 def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
