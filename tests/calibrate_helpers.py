@@ -141,6 +141,14 @@ command = "python solver.py Right"
     return study
 
 
+def program(path: Path, lines: str = "") -> Path:
+    """Write a program of a shell's lines; return its path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o755)
+    return path
+
+
 def changed(path: Path, *changes: tuple[str, str]) -> Path:
     """Replace words of a file, which have to be there; return its path."""
     text = path.read_text()

@@ -213,5 +213,3 @@ def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path) -> None:
         (tmp_path / "campaign" / "campaign.json").write_text(content)
         with pytest.raises(CalibrationError, match=expected):
             run_study(path)
-
-

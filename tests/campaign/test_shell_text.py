@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import write_case
+from calibrate_helpers import program, write_case
 from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -62,10 +62,7 @@ def case_in(directory: Path, template: str) -> Path:
 
 def ran(script: Path, place: Path) -> subprocess.CompletedProcess[str]:
     """Run a script with an srun that starts the command."""
-    (place / "bin").mkdir(exist_ok=True)
-    srun = place / "bin" / "srun"
-    srun.write_text('#!/bin/sh\nwhile [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+    srun = program(place / "bin" / "srun", 'while [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"')
     environment = {**os.environ, "PATH": f"{srun.parent}:{os.environ['PATH']}"}
     return subprocess.run(["bash", script], capture_output=True, text=True, cwd=place, env=environment, check=False)
 

@@ -149,5 +149,3 @@ def test_calibrate_has_written_its_result_before_it_draws(
     calibrate(campaign, tmp_path, monkeypatch, "bayes")
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 2
     assert (tmp_path / "launch" / "job.sbatch").is_file()
-
-

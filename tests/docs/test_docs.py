@@ -38,5 +38,3 @@ def test_every_tutorial_and_every_room_has_a_page(built: Path) -> None:
     assert {"precice_lb.split", "precice_lb.recommend", "precice_lb.exceptions"} <= set(packages)
     for package in packages:
         assert package in (built / "reference" / "python.html").read_text(encoding="utf-8")
-
-

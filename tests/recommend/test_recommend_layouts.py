@@ -132,7 +132,9 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
 
 
 def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: Path) -> None:
-    with pytest.raises(InfeasibleError, match="expected Solid on 1 x 8 threads, as it is split, found 2 x 4 threads; say"):
+    with pytest.raises(
+        InfeasibleError, match="expected Solid on 1 x 8 threads, as it is split, found 2 x 4 threads; say"
+    ):
         recommend_split(threaded, 24, present={"Fluid": 16, "Solid": "2x4"})
     assert recommend_split(threaded, 24, present={"Fluid": 16, "Solid": 8}).alternatives["present"].split["Solid"] == 8
     path = tmp_path / "versions.csv"

@@ -128,5 +128,3 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
     assert found.plan is not None
     assert found.plan.chosen.window_seconds == pytest.approx(found.window_seconds, rel=1e-9)
     assert found.plan.near[0].window_seconds >= found.window_seconds * (1 - 1e-3)
-
-

@@ -57,5 +57,3 @@ def test_a_bad_law_file_is_refused_in_one_line(tmp_path, text, message):
         read_laws(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-

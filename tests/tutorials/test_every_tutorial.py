@@ -78,5 +78,3 @@ def test_a_partition_of_other_cells_is_refused(wrong_files: Path, fenicsx_python
     done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
-
-
