@@ -25,28 +25,6 @@ DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
 RANKS = np.arange(1.0, 513.0)
 
 
-def test_families_are_the_stated_formulas() -> None:
-    p = np.array([1.0, 8.0, 100.0])
-    s, at = 10 ** (-4 + 2 * 0.25), 2 ** (6 + 6 * 0.5)
-    # a + b/p + c log2 p + d p^(-2/3)
-    d = 10 ** (-3 + 2 * 0.75)
-    b = 1 - s - d
-    c = np.log(2) * at * (b / at**2 + 2 / 3 * d * at ** (-5 / 3))
-    expected = s + b / p + c * np.log2(p) + d * p ** (-2 / 3)
-    np.testing.assert_allclose(DIFFUSIVE.shape(np.array([[0.25, 0.5, 0.75]]), p)[0], expected)
-    # W(s + (1-s) p^-α granularity + g p^β)
-    alpha, beta, elements = 0.7 + 0.35 * 0.2, 0.3 + 0.7 * 0.4, 2**14
-    g = (1 - s) * alpha * at ** (-alpha - 1) / (beta * at ** (beta - 1))
-    grain = np.ceil(elements / p) / (elements / p)
-    expected = s + (1 - s) * p**-alpha * grain + g * p**beta
-    np.testing.assert_allclose(GRANULAR.shape(np.array([[0.25, 0.5, 0.2, 0.4, 0.25]]), p)[0], expected)
-    # W(s + (1-s)/p (1 + k/(1 + (p/pc)²)) + g log2² p)
-    k, cached = 0.3, 2**5
-    values = STEPPED.shape(np.array([[0.25, 0.5, 0.6, 0.25]]), p)[0]
-    rise = values - s - (1 - s) / p * (1 + k / (1 + (p / cached) ** 2))
-    np.testing.assert_allclose(rise[1:] / np.log2(p[1:]) ** 2, rise[2] / np.log2(100) ** 2)
-
-
 def test_regret_and_choice_are_those_of_trying_all_splits() -> None:
     pair = draw_pair(GRANULAR, 9, 1)
     first, second = (solver(RANKS) for solver in pair.solvers)

@@ -32,6 +32,7 @@ from slurm_helpers import wait_until
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
+from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -53,7 +54,9 @@ def _none_is_left_running(tmp_path: Path) -> Iterator[None]:
     assert not left
 
 
-def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_split_runs_in_a_patched_copy_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     case = write_case(tmp_path)
     for name in ("__pycache__", "precice-lb-store"):
         (case / name).mkdir()
@@ -67,7 +70,15 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     events: list[Event] = []
     extra = "[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5"
     path = write_study(tmp_path, runs=TWO_SPLITS, extra=extra)
+    dry = ["calibrate", "--dry-run", str(path), "--directory", str(tmp_path / "campaign")]
+    assert main(dry) == 0
+    assert "at most 2 runs" in capsys.readouterr().out
+    assert not (tmp_path / "campaign").exists()
     result = run_study(path, events.append)
+    before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+    assert main(dry) == 0
+    assert "nothing is left to run" in capsys.readouterr().out
+    assert {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()} == before
 
     assert [(run.name, run.split) for run in result.finished] == [
         ("001-Left1-Right3", {"Left": 1, "Right": 3}), ("002-Left2-Right1", {"Left": 2, "Right": 1})

@@ -96,10 +96,6 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(case: Path) -> N
     assert "precice-lb: Right ended with exit code 7 after " in done.stderr
     assert "Right: Right in case" in done.stderr
     assert not of_this_case(case)
-    done = precice_lb("launch", *ONE_EACH, *solvers("fail", "900"), cwd=case)
-    assert done.returncode == 1
-    assert "Left: Left does not converge\n" in done.stderr
-    assert not of_this_case(case)
 
 
 def of_this_case(case: Path) -> list[int]:
