@@ -141,6 +141,14 @@ command = "python solver.py Right"
     return study
 
 
+def program(path: Path, lines: str = "") -> Path:
+    """Write a program of a shell's lines; return its path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o755)
+    return path
+
+
 def changed(path: Path, *changes: tuple[str, str]) -> Path:
     """Replace words of a file, which have to be there; return its path."""
     text = path.read_text()
@@ -264,7 +272,7 @@ if comm.rank == 0:
 COPIES = """\
 import os, shutil, sys
 name, made, *line = sys.argv[1:]
-rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
+rank, size = os.environ.get("PMI_RANK", "0"), os.environ.get("PMI_SIZE", "1")
 store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
 os.makedirs(store, exist_ok=True)
 file = f"{name}-{rank}-{size}.h5"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from slurm_helpers import wait_until
 
-PROGRAM = r"""#!{python}
+PROGRAM = r"""#!{python} -SE
 import contextlib, fcntl, os, re, signal, subprocess, sys, time
 from pathlib import Path
 

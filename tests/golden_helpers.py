@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from archive_helpers import unpack
+from calibrate_helpers import program
 
 from precice_lb.cli import main
 
@@ -66,10 +67,8 @@ def check(golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for archive in golden.inputs.split():
         unpack(archive, directory)
     programs = directory / ".programs"
-    programs.mkdir()
     for name in SLURM:
-        (programs / name).write_text("#!/bin/sh\necho slurm 23.11.4\n")
-        (programs / name).chmod(0o755)
+        program(programs / name, "echo slurm 23.11.4")
     environment = {"COLUMNS": "10000", "TERM": "dumb", "NO_COLOR": "1", "PATH": str(programs), "TZ": "UTC"}
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)

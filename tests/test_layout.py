@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.layout import Layout, Layouts, counted_text, layouts_of, split_text
-from precice_lb.text import with_versions
+from precice_lb.layout import Layout, Layouts, layouts_of
 
 COUNTS = st.integers(1, 12)
 LAYOUT = st.builds(Layout, COUNTS, COUNTS)
@@ -56,10 +55,3 @@ def test_as_many_cores_in_two_ways_and_nothing_fixed_are_refused():
         layouts_of([Layout(4, 2), Layout(2, 4)])
     with pytest.raises(InfeasibleError, match="both free"):
         Layouts(None, None)
-
-
-def test_a_split_says_its_threads():
-    assert split_text({"Fluid": 24, "Solid": 8}, {"Solid": Layouts(1, None)}) == "Fluid 24, Solid 1 x 8 threads"
-    assert split_text({"Fluid": 24}) == "Fluid 24"
-    assert counted_text({"Fluid": 24, "Solid": 1}) == "Fluid 24, Solid 1 rank"
-    assert with_versions({"Fluid": 24, "Solid": 1}, {"Solid": "gpu", "Fluid": ""}) == {"Fluid": 24, "Solid:gpu": 1}

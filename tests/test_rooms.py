@@ -60,17 +60,21 @@ def copy_without(rooms: list[str], directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("rooms", [*([room] for room in ROOMS), list(ROOMS)], ids=[*ROOMS, "all"])
+ONE_ROOM = pytest.mark.slow("imports between rooms are checked by lint")
+
+
+@pytest.mark.parametrize(
+    "rooms", [*(pytest.param([room], marks=ONE_ROOM) for room in ROOMS), list(ROOMS)], ids=[*ROOMS, "all"]
+)
 def test_the_core_works_without(rooms: list[str], tmp_path: Path) -> None:
     tree = copy_without(rooms, tmp_path / "tree")
     stores = unpack("runs/pulse.zip", tmp_path)
     said = python(tree, "-c", SMOKE, tree / "precice_lb" / "__init__.py", stores, *rooms)
     for command in ("partners", "watch", "guess", "inside", "chain"):
         assert (f"│ {command} " in said) == (command not in rooms)
-    if FULL_COUNTS or rooms == list(ROOMS):
-        folders = CORE if FULL_COUNTS else ("dataset",)
+    if FULL_COUNTS:
         left_out = [f"--ignore=tests/{name}" for name in NEEDS_RUNS]
-        python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{name}" for name in folders))
+        python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{name}" for name in CORE))
 
 
 def test_every_hook_is_there() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from inside import DOMAINS, FACE, SECONDS, box, compare, domain, window
+from inside import DOMAINS, compare
 
 
 def _check(ranks: list[int]) -> None:
@@ -24,15 +23,3 @@ def test_equal_cost_is_a_quarter_faster_on_64_ranks() -> None:
 @pytest.mark.slow("three domains on five numbers of ranks")
 def test_equal_cost_is_a_quarter_faster_on_all_ranks() -> None:
     _check([16, 24, 32, 48, 64])
-
-
-def test_a_window_takes_the_slowest_rank_with_its_faces() -> None:
-    centres, pairs = box(4, 1.0)
-    nothing = np.zeros(64, dtype=bool)
-    cells = domain(centres, pairs, dispersive=nothing, monitor=centres[:, 2] > 0.75, absorber=nothing)
-    halves = (centres[:, 2] > 0.5).astype(np.int64)
-    seconds, uneven, share = window(cells, halves, 2)
-    upper = 32 * SECONDS[0] + 16 * SECONDS[2]
-    assert seconds == pytest.approx(upper + 16 * FACE)
-    assert uneven == pytest.approx(16 * SECONDS[2] / upper)
-    assert share == pytest.approx(16 * FACE / seconds)

@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from kept import KEPT, main
+from kept import KEPT, compare, main
 from kept_parts.measurements import MEASUREMENTS
 
 
+@pytest.mark.parametrize("name", [name for name in MEASUREMENTS if name.startswith(("partners", "splits"))])
+def test_what_is_found_at_small_scale_is_what_is_kept(name: str) -> None:
+    kept = json.loads(KEPT.read_text())["small"][name]
+    assert compare(MEASUREMENTS[name][0]("small"), kept)[1] == 0
+
+
 @pytest.mark.mpi
+@pytest.mark.slow("each in a process of its own, and solvers")
 def test_all_answers_are_the_kept_ones_at_small_scale(capsys: pytest.CaptureFixture[str]) -> None:
     before = KEPT.read_bytes()
     code = main(["--scale", "small"])
@@ -23,7 +30,11 @@ def test_all_answers_are_the_kept_ones_at_small_scale(capsys: pytest.CaptureFixt
     assert KEPT.read_bytes() == before
 
 
-def test_another_answer_is_noticed_until_it_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_answer_is_noticed_until_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Not in processes of their own.
+    monkeypatch.setattr("kept.measure", lambda name, scale: MEASUREMENTS[name][0](scale))
     document = json.loads(KEPT.read_text())
     figures = document["small"]["partners, coordinates"]
     figures["answers"]["B-Mesh, vertices exchanged"] += 1

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from regret_parts.curves import load_curves
 from regret_parts.decide import Split, regret
 from regret_parts.unseen import PULSE
 
@@ -78,20 +77,3 @@ def test_published_formulas_are_split_well_after_six_runs(budget: int, noise: fl
         split = Split((found.split["Fluid"], found.split["Structure"]))
         lost.append(regret([truth[name] for name in NAMES], split, budget, (64, budget - 64)))
     assert np.mean(lost) < 0.02
-
-
-def test_the_curves_of_the_benchmark_are_what_they_are_said_to_be() -> None:
-    curves = load_curves()
-    assert len(curves) >= 40
-    assert len({curve.source for curve in curves}) >= 12
-    for curve in curves:
-        assert len(curve.ranks) >= 5
-        assert curve.range >= 16
-        assert (np.diff(curve.ranks) > 0).all()
-        assert np.isfinite(curve.seconds).all()
-        assert (curve.seconds > 0).all()
-    with (ROOT / "benchmarks/data/curve_sources.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {(row["source"], row["curve"]) for row in rows} == {(curve.source, curve.name) for curve in curves}
-    assert all(row["code"] and row["reference"] for row in rows)
-    assert max(curve.ranks[-1] for curve in curves) >= 10_000

@@ -30,9 +30,9 @@ from calibrate_helpers import (
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.processes import log_tail
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
+from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -54,7 +54,9 @@ def _none_is_left_running(tmp_path: Path) -> Iterator[None]:
     assert not left
 
 
-def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_split_runs_in_a_patched_copy_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     case = write_case(tmp_path)
     for name in ("__pycache__", "precice-lb-store"):
         (case / name).mkdir()
@@ -68,7 +70,15 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     events: list[Event] = []
     extra = "[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5"
     path = write_study(tmp_path, runs=TWO_SPLITS, extra=extra)
+    dry = ["calibrate", "--dry-run", str(path), "--directory", str(tmp_path / "campaign")]
+    assert main(dry) == 0
+    assert "at most 2 runs" in capsys.readouterr().out
+    assert not (tmp_path / "campaign").exists()
     result = run_study(path, events.append)
+    before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+    assert main(dry) == 0
+    assert "nothing is left to run" in capsys.readouterr().out
+    assert {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()} == before
 
     assert [(run.name, run.split) for run in result.finished] == [
         ("001-Left1-Right3", {"Left": 1, "Right": 3}), ("002-Left2-Right1", {"Left": 2, "Right": 1})
@@ -98,17 +108,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert (first / "case" / "link.txt").read_text() == "outside\n"
     assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "solver.py"
     assert not any((first / "case" / name).exists() for name in ("precice-lb-store", "__pycache__"))
-
-
-def test_more_ranks_than_cores_are_refused_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = tmp_path / "campaign"
-    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: (0, 1))
-    for runs in ("", TWO_SPLITS):
-        with pytest.raises(CalibrationError, match=r"^expected at most 2 cores for .* found 4: .*lower the budget"):
-            run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
-        assert not (campaign / "runs").exists()
 
 
 CRASHES_ON_TWO = f"""{SOLVER}
@@ -225,10 +224,3 @@ def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path) -> None:
         (tmp_path / "campaign" / "campaign.json").write_text(content)
         with pytest.raises(CalibrationError, match=expected):
             run_study(path)
-
-
-def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_bytes(b"\xff" * 10 + b"x" * 100_000 + b"\n\nlast but one\n\nlast\n")
-    assert log_tail(log, lines=2) == ["last but one", "last"]
-    assert log_tail(tmp_path / "none.log") == []

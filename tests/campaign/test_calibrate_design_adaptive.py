@@ -61,7 +61,7 @@ def regret(design: CalibrationDesign, budget: int) -> float:
         (("Inner", "Outer"), 16),
         (("Inner", "Outer"), 128),
         (("Inner", "Outer", "Third"), 48),
-        (("Inner", "Outer", "Third", "Fourth"), 96),
+        pytest.param(("Inner", "Outer", "Third", "Fourth"), 96, marks=pytest.mark.slow("many decisions for four")),
         pytest.param(tuple(LAWS), 256, marks=pytest.mark.slow("many decisions for five")),
     ],
 )
@@ -110,7 +110,7 @@ def test_the_first_split_spends_what_bounds_allow(bounds: list[tuple[int, int]],
 
 
 @given(st.integers(1, 4), st.integers(0, 12), st.integers(0, 100), st.sampled_from(["parallel", "serial"]))
-@settings(max_examples=100 if FULL_COUNTS else 3)
+@settings(max_examples=100 if FULL_COUNTS else 2)
 def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, coupling: str) -> None:
     names = tuple(LAWS)[:number]
     budget = number + spare
@@ -122,11 +122,12 @@ def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, cou
 
 
 def test_a_large_budget_costs_no_more() -> None:
-    # It begins at a thousand times as many ranks as these laws can use, and comes down from there.
-    _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 7)
-    assert all(sum(split.values()) <= 100_000 for split in splits)
+    # It begins at many times as many ranks as these laws can use, and comes down from there.
+    budget, runs = (100_000, 7) if FULL_COUNTS else (5_000, 4)
+    _, splits, lost = campaign(("Inner", "Outer", "Third"), budget, runs)
+    assert all(sum(split.values()) <= budget for split in splits)
     assert lost < 0.05
-    assert sum(splits[-1].values()) < 10_000
+    assert sum(splits[-1].values()) < budget / 6
 
 
 def test_only_allowed_rank_counts_are_asked_for_and_recommended() -> None:

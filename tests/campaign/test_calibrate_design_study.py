@@ -22,7 +22,7 @@ LAWS = {"Left": CostLaw(0.005, 1.8, 0.09, 0.006), "Right": CostLaw(0.005, 0.6, 0
 
 
 def study_of(directory: Path, runs: str = "") -> Study:
-    return read_study(changed(write_study(directory, runs=runs), ("ranks = 4", "ranks = 32")))
+    return read_study(changed(write_study(directory, runs=runs), ("ranks = 4", "ranks = 16")))
 
 
 def write_run(stores: Path, split: dict[str, int], seed: int, **metadata: Any) -> None:
@@ -63,8 +63,8 @@ def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal],
 def lost(study: Study, measurements: Measurements) -> float:
     """True regret of the split that is recommended."""
     schedule = Schedule.from_config(study.configuration_path)
-    split = recommend_split(measurements, 32, coupling=schedule).split
-    best = min(max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32))
+    split = recommend_split(measurements, 16, coupling=schedule).split
+    best = min(max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(16 - p)) for p in range(1, 16))
     return float(max(LAWS[name].seconds(p) for name, p in split.items()) / best - 1)
 
 
@@ -101,18 +101,18 @@ def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) ->
 
 
 def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
-    write_run(tmp_path / "production", {"Left": 16, "Right": 16}, 77)
+    write_run(tmp_path / "production", {"Left": 8, "Right": 8}, 77)
     study = study_of(tmp_path, 'existing = ["production"]\ntarget_regret = 0')
     asked, _ = play(study, tmp_path / "campaign", 1)
     assert "expected regret" in asked[0].reason
-    assert asked[0].split["Left"] != 16
+    assert asked[0].split["Left"] != 8
     with pytest.raises(StudyError, match=r"runs.existing\[1\]: no such directory"):
         study_of(tmp_path / "b", 'existing = ["nowhere"]')
 
 
 def test_runs_made_before_of_another_case_do_not_count(tmp_path: Path) -> None:
     for cells in (1.0, 2.0):
-        write_run(tmp_path / f"{cells:g}", {"Left": 16, "Right": 16}, 77, parameters={"cells": cells})
+        write_run(tmp_path / f"{cells:g}", {"Left": 8, "Right": 8}, 77, parameters={"cells": cells})
     study = study_of(tmp_path, 'existing = ["1", "2"]')
     assert len(existing_runs(study)) == 2
     study = study.changed({"case": study.case.model_copy(update={"parameter": {"cells": 2.0}})})

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, run_study, task_of, write_case, write_study
+from calibrate_helpers import launcher_of, plan_of, program, run_study, task_of, write_case, write_study
 from fake_slurm import FakeSlurm
 
 from precice_lb.campaign.processes import run_processes
@@ -30,10 +30,8 @@ def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(
     example = re.search(r"```bash\n(#!/bin/bash\n# on-nodes\.sh .*?)```", text, flags=re.DOTALL)
     assert example is not None
     case = write_case(tmp_path)
-    mpiexec = '#!/bin/sh\necho "$2" >hosts\nexport PMI_SIZE=$6\nshift 6\nexec "$@"\n'
-    for name, lines in (("on-nodes.sh", example[1]), ("mpiexec", mpiexec)):
-        (tmp_path / name).write_text(lines)
-        (tmp_path / name).chmod(0o755)
+    program(tmp_path / "mpiexec", 'echo "$2" >hosts\nexport PMI_SIZE=$6\nshift 6\nexec "$@"')
+    program(tmp_path / "on-nodes.sh").write_text(example[1])
     for side in ("left", "right"):
         (case / side).mkdir()
         shutil.copy(case / "solver.py", case / side)

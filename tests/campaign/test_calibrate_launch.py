@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, refusals, task_of, tasks_of
+from calibrate_helpers import launcher_of, plan_of, program, refusals, task_of, tasks_of
 
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.exceptions import CalibrationError
@@ -25,21 +25,13 @@ os.write(1, f"rank {rank} {os.environ['SEEN']} cores {cores}\\n".encode())
 """
 pytestmark = pytest.mark.launcher
 
-VERSIONS = {
-    "HYDRA": "HYDRA build details:\n    Version: 5.0.2",
-    "OPEN_MPI": "mpiexec.openmpi (OpenRTE) 4.1.4",
-    "INTEL": "Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307",
-    "OTHER": "Great MPI 1.0",
+# What answers ``--version`` as an MPI does, to see the tokens without that MPI.
+MPIS = {
+    "HYDRA": "echo 'HYDRA build details:\n    Version: 5.0.2'",
+    "OPEN_MPI": "echo 'mpiexec.openmpi (OpenRTE) 4.1.4'",
+    "INTEL": "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307'",
+    "OTHER": "echo Great MPI 1.0",
 }
-
-
-def fake_program(directory: Path, version: str, name: str = "mpiexec") -> str:
-    """A program that answers ``--version`` as an MPI does, to see the tokens without that MPI."""
-    directory.mkdir(exist_ok=True)
-    program = directory / name
-    program.write_text(f"#!/bin/sh\necho '{version}'\n")
-    program.chmod(0o755)
-    return str(program)
 
 
 @pytest.mark.parametrize("block", refusals("mpiexec-lines.txt"))
@@ -47,22 +39,22 @@ def test_every_rank_is_pinned_to_cores_of_its_own(tmp_path: Path, block: str) ->
     """An MPI, how many cores there are and keys of the launcher; and the lines of A and B, whose ranks have threads."""
     about, *expected = block.split("\n")
     version, cores, keys = about.split(" ", 2)
-    program = fake_program(tmp_path, VERSIONS[version])
-    launcher = launcher_of("mpiexec", program=program, **json.loads(keys))
+    mpiexec = str(program(tmp_path / "mpiexec", MPIS[version]))
+    launcher = launcher_of("mpiexec", program=mpiexec, **json.loads(keys))
     launcher.cores = tuple(range(int(cores)))
     plan = plan_of(tmp_path, *tasks_of("A=2 B=2x3"))
     launcher.check(plan.tasks)
-    assert [shlex.join(task.command).replace(program, "mpiexec") for task in launcher.starts(plan)] == expected
+    assert [shlex.join(task.command).replace(mpiexec, "mpiexec") for task in launcher.starts(plan)] == expected
     assert launcher.files(plan) == {}
 
 
 def test_the_environment_of_mpiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hydra, open_mpi = (fake_program(tmp_path / name, VERSIONS[name]) for name in ("HYDRA", "OPEN_MPI"))
+    hydra, open_mpi = (str(program(tmp_path / name / "mpiexec", MPIS[name])) for name in ("HYDRA", "OPEN_MPI"))
     inherited = {"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    for user, program, more in ((0, hydra, {}), (0, open_mpi, as_root), (1000, open_mpi, {})):
+    for user, mpiexec, more in ((0, hydra, {}), (0, open_mpi, as_root), (1000, open_mpi, {})):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert launcher_of("mpiexec", program=program).environment(inherited) == {"HOME": "/"} | more
+        assert launcher_of("mpiexec", program=mpiexec).environment(inherited) == {"HOME": "/"} | more
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     with pytest.raises(CalibrationError, match=r"one node, of 2 in this allocation: use srun"):
         launcher_of("mpiexec", program=hydra)
@@ -127,18 +119,18 @@ def test_pinned_ranks_have_cores_of_their_own_for_real(tmp_path: Path, real: str
 
 
 def test_which_mpiexec_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beside, on_path = (fake_program(tmp_path / name, VERSIONS["HYDRA"]) for name in ("env", "usr"))
+    beside, on_path = (str(program(tmp_path / name / "mpiexec", MPIS["HYDRA"])) for name in ("env", "usr"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'usr'}:/bin:/usr/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "env" / "python"))
     assert launcher_of("mpiexec").mpiexec == beside
     Path(beside).unlink()
     assert launcher_of("mpiexec").mpiexec == on_path
     # On machines with one directory for both, /bin links to usr/bin; the program's own name stays.
-    for program in ("echo", "/bin/echo"):
-        assert launcher_of("mpiexec", program=program).mpiexec == os.path.join(os.path.realpath("/bin"), "echo")
+    for name in ("echo", "/bin/echo"):
+        assert launcher_of("mpiexec", program=name).mpiexec == os.path.join(os.path.realpath("/bin"), "echo")
     with pytest.raises(CalibrationError, match=r"launcher\.program: .*'no-such-mpi'"):
         launcher_of("mpiexec", program="no-such-mpi")
-    broken = fake_program(tmp_path, "'; echo libmpi.so is missing >&2; exit 127; '")
+    broken = str(program(tmp_path / "mpiexec", "echo libmpi.so is missing >&2; exit 127"))
     with pytest.raises(CalibrationError, match=r"exit code 127: libmpi\.so is missing"):
         launcher_of("mpiexec", program=broken)
     monkeypatch.setenv("PATH", "")

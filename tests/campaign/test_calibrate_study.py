@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, check_refused, refusals, state_of, write_case, write_study
+from calibrate_helpers import changed, check_refused, program, refusals, state_of, write_case, write_study
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.plan import command_tokens
@@ -83,8 +83,7 @@ def test_programs_of_commands(tmp_path: Path) -> None:
     case = write_case(tmp_path)
     solver, outside = case / "solve", tmp_path / "outside"
     for path in (solver, outside):
-        path.write_text("#!/bin/sh\n")
-        path.chmod(0o755)
+        program(path)
     assert command_tokens("python a.py 'x y'", case, case) == (sys.executable, "a.py", "x y")
     assert command_tokens("python3 -m m", case, case)[0] == sys.executable
     assert command_tokens("./solve -n 2", case, case) == ("./solve", "-n", "2")

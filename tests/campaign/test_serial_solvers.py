@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import COUPLED, recording, run_study, runs_of, write_case, write_study
-from clock_helpers import study_environment
+from calibrate_helpers import COPIES, changed, make_stores, run_study, runs_of, write_case, write_study
 from record_helpers import environment, finish, start
+from store_helpers import row
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.evidence import cause_of, wrong_size
@@ -32,8 +32,10 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 def study(tmp_path: Path, *names: str, runs: str = "maximum = 4") -> Path:
     """Write a study whose participants of these names can only be serial."""
-    solver = BEGIN.format(names=names, refused=REFUSED) + COUPLED
-    return recording(write_study(tmp_path, solver=solver, runs=runs, extra=study_environment()), Left=0.2, Right=0.1)
+    work = {"Left": 0.2, "Right": 0.1}
+    make_stores(tmp_path / "made", 3, lambda name, size: [row(w, work[name] / size, 0.2, 0.1) for w in range(1, 8)])
+    path = write_study(tmp_path, solver=BEGIN.format(names=names, refused=REFUSED) + COPIES, runs=runs)
+    return changed(path, *((f"solver.py {name}", f"solver.py {name} {tmp_path}/made") for name in work))
 
 
 def test_it_is_never_tried_with_more_ranks_again(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import write_case
+from calibrate_helpers import program, write_case
+from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -61,16 +62,13 @@ def case_in(directory: Path, template: str) -> Path:
 
 def ran(script: Path, place: Path) -> subprocess.CompletedProcess[str]:
     """Run a script with an srun that starts the command."""
-    (place / "bin").mkdir(exist_ok=True)
-    srun = place / "bin" / "srun"
-    srun.write_text('#!/bin/sh\nwhile [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+    srun = program(place / "bin" / "srun", 'while [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"')
     environment = {**os.environ, "PATH": f"{srun.parent}:{os.environ['PATH']}"}
     return subprocess.run(["bash", script], capture_output=True, text=True, cwd=place, env=environment, check=False)
 
 
 @given(one=NAMES, other=NAMES, template=TEXTS, scheduled=st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(max_examples=25 if FULL_COUNTS else 8, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 def test_names_and_templates_are_never_executed(one: str, other: str, template: str, scheduled: bool) -> None:
     if one == other:
         other += "2"
@@ -121,7 +119,7 @@ def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
 
 
 @given(name=NAMES)
-@settings(max_examples=10, deadline=None, phases=PHASES)
+@settings(max_examples=10 if FULL_COUNTS else 4, deadline=None, phases=PHASES)
 def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)

@@ -63,7 +63,7 @@ def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
     assert not any(one & other for masks in whole.values() for one, other in combinations(masks, 2)), nodes
 
 
-@pytest.mark.parametrize(("left", "right"), [(5, 4), (3, 2)])
+@pytest.mark.parametrize(("left", "right"), [(5, 4), pytest.param(3, 2, marks=pytest.mark.slow("on fewer nodes"))])
 @pytest.mark.parametrize(
     "options",
     [

@@ -18,7 +18,6 @@ from report_helpers import refused
 from precice_lb.campaign import read_study
 from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.case import accepted_ranks, parse_configuration, read_configuration
-from precice_lb.cli import main
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.ingest.csv import read_csv
 from precice_lb.layout import Layouts, layout_from
@@ -56,39 +55,6 @@ def test_each_rule_names_who_is_bound_and_the_line(rule: str) -> None:
 
 
 # --- who keeps to them -----------------------------------------------------------------------------------------------
-
-
-def test_a_split_that_preCICE_refuses_is_not_recommended(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", str(TABLE), "--ranks", "5", "--coupling", str(TWO_LEVEL)]) == 0
-    out, err = capsys.readouterr()
-    said = " ".join((out + err).split())
-    assert "Give Flow 3 ranks and Shell 2 ranks" in said
-    assert "Shell: 2 ranks, the fewest that preCICE accepts (two-level initialisation of Flow and Shell, " in said
-    assert "two-level.xml:10); else switch use-two-level-initialization off there" in said
-    # Without the configuration nothing is known of that.
-    assert main(["recommend", str(TABLE), "--ranks", "5"]) == 0
-    assert "Give Flow 4 ranks and Shell 1 rank" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--present", "Flow=4,Shell=1"], "present split: expected at least 2 ranks of Shell, found 1, with "),
-        (["--set", "participants.Shell.maximum_ranks=1"],
-         "1 at most (maximum); change one of them, or switch use-two-level-initialization off there"),
-        (["--set", "participants.Shell.ranks=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
-        (["--ranks", "3"], "expected a budget of at least 4 ranks"),
-    ],
-)  # fmt: skip
-def test_what_is_asked_for_beyond_a_bound_is_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ranks = [] if "--ranks" in options else ["--ranks", "5"]
-    assert main(["recommend", str(TABLE), *ranks, "--coupling", str(TWO_LEVEL), *options]) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert "two-level.xml:10" in err
-    assert len(err.strip().splitlines()) == 1
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import CONFIGURATION, changed
+from calibrate_helpers import CONFIGURATION, changed, program
 from report_helpers import refused
 
 from precice_lb.campaign import Study, read_study
@@ -45,13 +45,9 @@ def lay_out(first: str, second: str, files: dict[str, str], *, size: str = "0.01
         place.write_text(content)
 
 
-def program(name: str, text: str = "#!/bin/sh\n") -> None:
+def on_path(name: str, lines: str = "") -> None:
     """Put a program on the path."""
-    place = Path("bin")
-    place.mkdir(exist_ok=True)
-    (place / name).write_text(text)
-    (place / name).chmod(0o755)
-    os.environ["PATH"] = f"{place.resolve()}{os.pathsep}{os.environ['PATH']}"
+    os.environ["PATH"] = f"{program(Path('bin', name), lines).parent.resolve()}{os.pathsep}{os.environ['PATH']}"
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
@@ -101,7 +97,7 @@ def test_public_tutorials(name: str, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_who_has_run_before_is_whose_command_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     tutorial("perpendicular-flap")
-    program("ccx_preCICE")
+    on_path("ccx_preCICE")
     header = {"name": "Solid", "rank": 0, "size": 1, "unix_us": "1700000000000000", "tinit": "x", "mode": "fundamental",
               "compression": False, "file_version": 2}  # fmt: skip
     Path("solid-calculix", "precice-profiling").mkdir()
@@ -155,8 +151,8 @@ def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
     places = (f"{name}-python" for name in ("left", "right"))
     lay_out("Left", "Right", {f"{place}/{file}": text for place in places for file, text in files.items()})
     for name in ("sbatch", "squeue", "scancel", "srun"):
-        program(name)
-    program("sinfo", '#!/bin/sh\necho "main*|20|2|32"; echo "fat|2|4|16"\n')
+        on_path(name)
+    on_path("sinfo", 'echo "main*|20|2|32"; echo "fat|2|4|16"')
     _, marks = written(capsys)
     study = read_study("study.toml")
     assert (study.launcher.name, study.machine.cores_per_node, study.budget) == ("slurm", 64, 64)
@@ -166,7 +162,7 @@ def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
 
     # A question without an answer is no empty answer.
     Path("study.toml").unlink()
-    program("sinfo", "#!/bin/sh\necho 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1\n")
+    on_path("sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
     _, marks = written(capsys)
     study = read_study("study.toml")
     assert (study.launcher.name, study.budget) == ("mpiexec", 2)

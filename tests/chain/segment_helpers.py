@@ -11,9 +11,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from calibrate_helpers import COPIES, changed, finished_runs, make_stores, quiet, recording, write_study
 from calibrate_helpers import COUPLED as SOLVER
-from calibrate_helpers import finished_runs, quiet, recording, write_study
 from clock_helpers import study_environment
+from store_helpers import row
 
 from precice_lb.campaign.campaign import Report
 from precice_lb.campaign.state import RunRecord
@@ -37,6 +38,14 @@ def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **
     """Write a case and the study of its chain, with four ranks, on the emulated clock; return the study's path."""
     path = write_study(directory, solver=solver, extra=f"{study_environment()}\n{chain}", **more)
     return recording(path, Left=0.6, Right=0.3)
+
+
+def write_copies(directory: Path, *, chain: str = CHAIN, windows: int = 4, **more: str) -> Path:
+    """Write such a chain whose solvers leave stores made beforehand, and as their state a line for each segment."""
+    made, words = directory / "made", "{segment} {start_time} {ranks}"
+    make_stores(made, 3, lambda name, size: [row(at + 1, 1.0, 0.5, 0.5) for at in range(windows)])
+    study = write_study(directory, solver=COPIES, extra=chain, **more)
+    return changed(study, *((f"solver.py {name}", f"solver.py {name} {made} {words}") for name in ("Left", "Right")))
 
 
 def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:

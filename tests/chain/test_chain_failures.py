@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 from calibrate_helpers import changed, refusals, runs_of
-from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, run_with, write_chain
+from segment_helpers import CHAIN, expected_state, page, planned, run_with, write_chain, write_copies
 
 from precice_lb.campaign import Event, read_study
 from precice_lb.chain.decide import DecisionProblem
@@ -75,8 +75,9 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
 
 
 def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_path: Path) -> None:
-    fails = "if name == 'Left' and comm.size == 2: raise SystemExit('ERROR: no such decomposition')\n"
-    study = read_study(write_chain(tmp_path, solver=SOLVER.replace("participant = p", f"{fails}participant = p")))
+    fails = "if name == 'Left' and size == '2': sys.exit('ERROR: no such decomposition')\n"
+    study = read_study(write_copies(tmp_path))
+    changed(tmp_path / "case" / "solver.py", ("store =", f"{fails}store ="))
     questions: list[DecisionProblem] = []
 
     def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
@@ -99,7 +100,7 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
 
 
 def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Path) -> None:
-    path = write_chain(tmp_path, chain=CHAIN.replace('"]', '", "mesh/*"]'))
+    path = write_copies(tmp_path, chain=CHAIN.replace('"]', '", "mesh/*"]'))
     changed(path, ('directory = "case"', 'directory = "case"\nlink = ["mesh"]'))
     (tmp_path / "case" / "mesh").mkdir()
     (tmp_path / "case" / "mesh" / "points").write_text("1 2 3")
@@ -109,8 +110,9 @@ def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Pat
 
 
 def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
-    links = 'os.replace(f"{file}.new.npy", f"out-{name}.npy")\n    os.symlink(f"out-{name}.npy", file)\n'
-    path = write_chain(tmp_path, solver=SOLVER.replace('os.replace(f"{file}.new.npy", file)', links))
+    links = 'os.rename(state + ".new", f"out-{name}.npy")\n    os.symlink(f"out-{name}.npy", state)'
+    path = write_copies(tmp_path)
+    changed(tmp_path / "case" / "solver.py", ('os.rename(state + ".new", state)', links))
     with pytest.raises(TooFewRunsError, match=r"state-Left\.npy is a link to out-Left\.npy, which is not carried: add"):
         run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
     # Of the finished segment nothing is lost.

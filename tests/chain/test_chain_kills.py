@@ -10,10 +10,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from calibrate_helpers import COPIES, alive, changed, finished_runs, make_stores, runs_of
+from calibrate_helpers import alive, finished_runs, runs_of
 from conftest import FULL_COUNTS
-from segment_helpers import assert_state, assert_whole, write_chain
-from store_helpers import row
+from segment_helpers import assert_state, assert_whole, write_chain, write_copies
 
 from precice_lb.campaign.state import RunRecord
 
@@ -70,10 +69,7 @@ def assert_as_planned(directory: Path, before: list[RunRecord]) -> RunRecord:
 
 
 def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    study = write_chain(tmp_path, solver=COPIES)
-    make_stores(tmp_path / "made", 3, lambda name, size: [row(at + 1, 1.0, 0.5, 0.5) for at in range(4)])
-    made = f"{tmp_path / 'made'} {{segment}} {{start_time}} {{ranks}}"
-    changed(study, ("-m precice_lb run ", ""), ("Left 0.6", f"Left {made}"), ("Right 0.3", f"Right {made}"))
+    study = write_copies(tmp_path)
     began = time.monotonic()
     assert drive(study, tmp_path / "undisturbed", None)
     whole = time.monotonic() - began

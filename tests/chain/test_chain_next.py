@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import runs_of
 from fake_slurm import FakeSlurm
-from segment_helpers import assert_state, assert_whole, following, page, write_chain
+from report_helpers import refused
+from segment_helpers import assert_whole, following, page, write_chain, write_copies
 
 from precice_lb.campaign.state import campaign_lock
 from precice_lb.cli import main
@@ -25,12 +26,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The study of a chain whose jobs are a fake Slurm's."""
     FakeSlurm(tmp_path / "slurm", monkeypatch)
-    return write_chain(tmp_path, launcher='name = "slurm"', case='network = "lo"')
-
-
-def assert_done(directory: Path) -> None:
-    """All windows were done once, and the state is that of one run."""
-    assert_state(directory / assert_whole(directory)[-1].directory, 12)
+    return write_copies(tmp_path, launcher='name = "slurm"', case='network = "lo"')
 
 
 def wait_for_end(directory: Path) -> None:
@@ -52,7 +48,7 @@ def test_each_job_submits_the_next(tmp_path: Path, study: Path, capfd: pytest.Ca
     assert "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 12" in capfd.readouterr().err
     directory = tmp_path / "study-chain"
     wait_for_end(directory)
-    assert_done(directory)
+    assert_whole(directory)
     assert [run.outcome for run in runs_of(directory)] == ["finished"] * 3
     assert all(run.job and run.job.isdigit() for run in runs_of(directory))
     assert "the chain has come to its end: 12 windows" in (directory / "campaign.log").read_text()
@@ -76,7 +72,7 @@ def test_without_submission_the_user_does_it(tmp_path: Path, study: Path) -> Non
         assert (directory / "job.sbatch").resolve() == script
         subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300, env=job)
     assert not (directory / "job.sbatch").is_symlink()
-    assert_done(directory)
+    assert_whole(directory)
 
 
 def test_a_directory_that_another_process_holds_is_waited_for(
@@ -95,8 +91,7 @@ def test_a_directory_that_another_process_holds_is_waited_for(
     assert (directory / "job.sbatch").is_symlink()
 
 
-def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:
-    study = write_chain(tmp_path)
-    done = following(study)
-    assert done.returncode == 2
-    assert "launcher.name: expected slurm, whose runs are jobs" in done.stderr
+def test_launchers_without_jobs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "launcher.name: expected slurm, whose runs are jobs" in refused(
+        capsys, "chain", "next", write_chain(tmp_path)
+    )

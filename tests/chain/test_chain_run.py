@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import changed, quiet, run_study
-from segment_helpers import CHAIN, assert_state, page, planned, run_with, write_chain
+from segment_helpers import CHAIN, assert_state, page, planned, run_with, write_chain, write_copies
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
@@ -22,21 +22,19 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 SPLITS = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 NOT_PLANTED = ("standard_errors", "border_seconds", "change_seconds")
-# What is written when: who, which segment, from when on, on how many ranks, and the windows that its state is after.
+# What is written when: who, which segment, from when on, on how many ranks, and what its state says.
 TRACE = """\
 import os, sys
-import numpy as np
 what, name, *rest = sys.argv[1:]
 file = f"state-{name}.npy"
-lived = np.load(file)[0] if os.path.exists(file) else "nothing"
+lived = open(file).read().splitlines()[-1] if os.path.exists(file) else "nothing"
 with open(os.environ["TRACE"], "a") as trace:
-    trace.write(f"{what} {name} {' '.join(rest)} {lived}\\n")
+    trace.write(f"{what} {name} {' '.join(rest)} after {lived}\\n")
 """
 
 
-@pytest.mark.parametrize("carry", ['carry = ["state-*.npy"]', ""])
-def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) -> None:
-    chain = CHAIN.replace("total = 12", "total = 10").replace('carry = ["state-*.npy"]', carry)
+def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
+    chain = CHAIN.replace("total = 12", "total = 10").replace('carry = ["state-*.npy"]', "")
     study = read_study(write_chain(tmp_path, chain=chain))
     (tmp_path / "case" / "elsewhere").symlink_to(tmp_path)
     directory = tmp_path / "chain"
@@ -127,29 +125,36 @@ prepare = ["python trace.py prepare Left {segment} {start_time} {ranks}"]
 collect = ["python trace.py collect Left {segment} {start_time} {ranks}", "python trace.py again Left {segment}"]
 templates = ["dict.in"]
 """
-    path = write_chain(tmp_path, left=left, right='collect = ["python trace.py collect Right {segment}"]')
-    changed(path, ("[case.environment]", f"[case.environment]\nTRACE = '{tmp_path}/trace'"))
-    changed(path, ("solver.py Left 0.6", "solver.py Left 0.6 {segment} {start_time}"))
+    path = write_copies(
+        tmp_path,
+        chain=f"[case.environment]\nTRACE = '{tmp_path}/trace'\n{CHAIN}",
+        left=left,
+        right='collect = ["python trace.py collect Right {segment}"]',
+    )
     (tmp_path / "case" / "trace.py").write_text(TRACE)
     (tmp_path / "case" / "dict.in").write_text("segment {segment} from {start_time} on {ranks}")
     changed(tmp_path / "case" / "precice-config.xml", ('size value="1"', 'size value="0.1"'))
     study = read_study(path)
     run_with(planned(*SPLITS), study, tmp_path / "chain")
+    after = ("1 0 1", "2 0.4 2", "3 0.8 3")
     assert (tmp_path / "trace").read_text().splitlines() == [
-        "prepare Left 1 0 1 nothing",
-        *("collect Left 1 0 1 4.0", "again Left 1 4.0", "collect Right 1 4.0"),
-        "prepare Left 2 0.4 2 4.0",
-        *("collect Left 2 0.4 2 8.0", "again Left 2 8.0", "collect Right 2 8.0"),
-        "prepare Left 3 0.8 3 8.0",
-        *("collect Left 3 0.8 3 12.0", "again Left 3 12.0", "collect Right 3 12.0"),
+        "prepare Left 1 0 1 after nothing",
+        *(f"{what} Left 1{place} after {after[0]}" for what, place in (("collect", " 0 1"), ("again", ""))),
+        "collect Right 1 after 1 0 3",
+        f"prepare Left 2 0.4 2 after {after[0]}",
+        *(f"{what} Left 2{place} after {after[1]}" for what, place in (("collect", " 0.4 2"), ("again", ""))),
+        "collect Right 2 after 2 0.4 2",
+        f"prepare Left 3 0.8 3 after {after[1]}",
+        *(f"{what} Left 3{place} after {after[2]}" for what, place in (("collect", " 0.8 3"), ("again", ""))),
+        "collect Right 3 after 3 0.8 1",
     ]
     filled = [path.read_text() for path in sorted(tmp_path.glob("chain/runs/*/case/dict"))]
     assert filled == [f"segment {n} from {t} on {n}" for n, t in ((1, "0"), (2, "0.4"), (3, "0.8"))]
     # The same study calibrates: its runs are like a first segment, and nothing is collected.
     (tmp_path / "trace").unlink()
-    path.write_text(path.read_text().replace("windows = 7", "windows = 3\nsplits = [{Left=1, Right=1}]"))
+    changed(path, ("windows = 7", "windows = 4\nsplits = [{Left=1, Right=1}]"))
     run_study(path)
-    assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 nothing"]
+    assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 after nothing"]
 
 
 @pytest.mark.slow("a chain of real runs")

@@ -18,14 +18,14 @@ from slurm_helpers import ask, wait_until
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
-FOUR = '[chain]\nwindows = 3\ntotal = 12\nstart = {Left = 1, Right = 3}\ncarry = ["state-*.npy"]\n'
+TWO = '[chain]\nwindows = 6\ntotal = 12\nstart = {Left = 1, Right = 3}\ncarry = ["state-*.npy"]\n'
 LIVE = "PENDING RUNNING COMPLETING CONFIGURING"
 
 
 def write_slurm_chain(directory: Path, mpi: str) -> Path:
     """Write the study of a chain of Slurm's jobs."""
     launcher = f'name = "slurm"\nmpi = "{mpi}"'
-    return write_chain(directory, chain=FOUR, launcher=launcher, case='network = "lo"')
+    return write_chain(directory, chain=TWO, launcher=launcher, case='network = "lo"')
 
 
 def jobs() -> list[str]:
@@ -68,5 +68,5 @@ def test_chains_killed_at_any_moment_go_on_and_run_no_segment_twice(tmp_path: Pa
             finished = [run.name for run in runs_of(directory) if run.outcome == "finished"]
             assert finished[: len(done)] == done
             done = finished
-        assert_state(directory / assert_whole(directory, 3)[-1].directory, 12)
+        assert_state(directory / assert_whole(directory, 6)[-1].directory, 12)
         assert {run.outcome for run in runs_of(directory)} <= {"finished", "interrupted", "failed"}

@@ -23,17 +23,11 @@ from precice_lb.report.render import page_html, rendered
 
 TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
 NEXT = {"Inner": 8, "Outer": 8}
-LONG = [{f"{'long-name-' * 20}{place}": 2 + (place + step) % 3 for place in range(3)} for step in range(5)]
-MANY = [{"Inner": 4 + step % 7, "Outer": 12 - step % 7} for step in range(60)]
 HOSTILES = [{name: 1 + place + step for place, name in enumerate(HOSTILE)} for step in range(3)]
 CHAINS = {
     "none": chain_of([], following=NEXT, total=60),
-    "one": chain_of(TWO[:1], following=NEXT),
     "two participants": chain_of(TWO, following=NEXT, total=60),
-    "at its end": chain_of(TWO, total=40),
     "stopped": chain_of(TWO, total=60, problem="segment 5 failed, the state before it is intact: exit code 1"),
-    "sixty segments": chain_of(MANY, following=NEXT),
-    "three participants, long names": chain_of(LONG, total=900),
     "hostile names": chain_of(HOSTILES, total=900),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
 from fake_slurm import FakeSlurm
-from segment_helpers import following, page, write_chain
+from segment_helpers import following, page, write_copies
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import CampaignResult
@@ -82,7 +82,7 @@ def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: Fake
 
 def chain_study(tmp_path: Path) -> Path:
     chain = '[chain]\nwindows = 2\ntotal = 4\nstart = {Left = 1, Right = 1}\ncarry = ["state-*.npy"]\n'
-    return write_chain(tmp_path, chain=chain, launcher='name = "slurm"', case='network = "lo"')
+    return write_copies(tmp_path, chain=chain, windows=2, launcher='name = "slurm"', case='network = "lo"')
 
 
 @pytest.mark.mpi
@@ -120,7 +120,7 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
     study, directory = chain_study(tmp_path), tmp_path / "study-chain"
     solver = tmp_path / "case" / "solver.py"
     quick = solver.read_text()
-    solver.write_text(quick.replace("    participant.read", "    __import__('signal').pause()\n    participant.read"))
+    solver.write_text(f"import signal\nsignal.pause()\n{quick}")
     assert following(study, "--submit").returncode == 0
     solver.write_text(quick)
     (run,) = runs_of(directory)

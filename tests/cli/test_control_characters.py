@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 from pathlib import Path
@@ -11,7 +10,6 @@ import h5py
 import pytest
 from store_helpers import row, write_store
 
-import precice_lb
 from precice_lb.cli import main
 from precice_lb.text import say, visible
 
@@ -74,15 +72,3 @@ def test_lines_and_tabs_stay() -> None:
     screen = io.StringIO()
     say("one\ttwo\r\n\x1b[31mthree", screen)
     assert screen.getvalue() == "one\ttwo\\r\n\\x1b[31mthree\n"
-
-
-def test_everything_is_printed_in_one_place() -> None:
-    """But for what has no names: scripts of completion, and what Python's start says before there is anything."""
-    root = Path(precice_lb.__file__).parent
-    calls = {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-    }
-    assert calls == {"text.py", "cli/app.py", "record/startup/sitecustomize.py"}

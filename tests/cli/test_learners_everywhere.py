@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import types
 from pathlib import Path
@@ -14,9 +13,7 @@ from conftest import FULL_COUNTS
 from report_helpers import compute_seconds, configuration, recommended, write_campaign, write_csv
 
 import precice_lb.campaign
-from precice_lb import recommend_split
 from precice_lb.campaign import read_study
-from precice_lb.campaign.worth import next_runs
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs
@@ -152,11 +149,3 @@ def test_calibrate_has_written_its_result_before_it_draws(
     calibrate(campaign, tmp_path, monkeypatch, "bayes")
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 2
     assert (tmp_path / "launch" / "job.sbatch").is_file()
-
-
-def test_the_split_that_was_recommended_is_judged_and_not_another() -> None:
-    counts = (2, 4, 6, 8)
-    samples = {name: [(p, compute_seconds(name, p)) for p in counts] for name in ("Inner", "Outer")}
-    recommendation = recommend_split(samples, 12)
-    assert next_runs(recommendation).regret < 0.05
-    assert next_runs(dataclasses.replace(recommendation, split={"Inner": 2, "Outer": 10})).regret > 1.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,8 +33,3 @@ def test_a_file_has_what_the_screen_would_have(
     for place in (stores, tmp_path / "out.csv"):
         expected = f"--output: expected the name of a file ending in .json or .txt, found {place}"
         assert expected in refused(capsys, command, stores, "-o", place)
-
-
-def test_a_pipe_stays_what_it_is(stores: Path) -> None:
-    command = [sys.executable, "-m", "precice_lb", "summary", str(stores), "-o", "/dev/stdout"]
-    assert "window" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

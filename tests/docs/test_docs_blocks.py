@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import program
 from conftest import FULL_COUNTS
 from markdown_helpers import ROOT, Block, blocks, command_lines, is_commands, pages
 
@@ -50,15 +51,12 @@ class Session:
         self.state = place / "state"
         self.state.write_text(f"cd {shlex.quote(str(self.start))}\n")
         programs = place / "bin"
-        programs.mkdir()
+        program(programs / "precice-lb", f'exec {shlex.quote(sys.executable)} -m precice_lb "$@"')
         # Nothing is to be left in the home of whoever runs the tests.
         self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place))
         self.environment["PATH"] = os.pathsep.join(
             [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
-        program = programs / "precice-lb"
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m precice_lb "$@"\n')
-        program.chmod(0o755)
 
     def run(self, group: list[Block]) -> None:
         """Run a block, or neighbouring ones that start solvers at the same time."""

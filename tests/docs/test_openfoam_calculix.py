@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import program
 from embedded.embedded_helpers import write_configuration
 from markdown_helpers import ROOT, blocks
 
@@ -34,10 +35,8 @@ def test_the_study_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.Monke
         "numberOfSubdomains 4;\n\nsimpleCoeffs\n{\n    n               (2 2 1);\n}\n"
     )
     programs = tmp_path / "bin"
-    programs.mkdir()
     for name in ("pimpleFoam", "ccx_preCICE", "decomposePar", "mpiexec"):
-        (programs / name).write_text("#!/bin/sh\n")
-        (programs / name).chmod(0o755)
+        program(programs / name)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
 
     template = next(block for block in blocks(PAGE) if "decomposeParDict.in" in block.text and block.language == "bash")

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from report_helpers import write_campaign
-from test_recommend import CASE, DATA
+from test_recommend import CASE
 
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.recommend import recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
-from precice_lb.report.recommendation import plan_facts
 from precice_lb.schedule import Schedule
 from precice_lb.split import SharedCores
 
@@ -118,11 +117,6 @@ def test_what_measuring_took_stands_in_the_json(tmp_path: Path) -> None:
     assert recommend_split(CASE, 96).to_dict()["measurements"]["core_hours"] is None
 
 
-def test_a_curve_without_a_knee_has_none() -> None:
-    one = recommend_split(CASE, nodes=2, cores_per_node=16, whole_nodes=True, within=0.05)
-    assert dict(plan_facts(one))["knee"] == "none up to 2 nodes"
-
-
 def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
     rows = Samples(np.array([4, 8, 16, 32]), np.array([4.0, 2.0, 1.0, 0.5]))
     varying = np.tile([0.6, 1.4], 30)
@@ -134,28 +128,3 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
     assert found.plan is not None
     assert found.plan.chosen.window_seconds == pytest.approx(found.window_seconds, rel=1e-9)
     assert found.plan.near[0].window_seconds >= found.window_seconds * (1 - 1e-3)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--nodes", "12"], "--cores-per-node"),
-        (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
-        ([], "--ranks, --cores, --nodes"),
-        (["--cores", "64", "--set", "participants.Inner.multiple=Two"], "participants.Inner.multiple: expected"),
-        (["--cores", "64", "--set", "participants.Inner.ranks=[0, 8]"], "participants.Inner.ranks: expected"),
-        (["--cores", "64", "--set", "machine.shared=Inner"], "machine.shared: expected to have at least 2 items"),
-        (["--cores", "64", "--set", "machine.shared=Inner/Outer"], "share cores"),
-        (["--ranks", "64", "--prefer", "speed"], "Invalid value for --prefer"),
-        (["--ranks", "64", "--set", "runs.within=-3"], "runs.within: expected greater than or equal to 0"),
-    ],
-)
-def test_options_that_make_no_sense_are_one_line(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from precice_lb.cli import main
-
-    assert main(["recommend", str(DATA / "schroeder2019.csv"), *options]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert message in err

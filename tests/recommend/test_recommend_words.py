@@ -63,13 +63,6 @@ def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
         recommend_split(DATA, machine=constraints)
 
 
-def test_names_of_before_are_told_those_of_now() -> None:
-    with pytest.raises(InfeasibleError, match=r"multiples: unknown key; did you mean 'multiple'\?"):
-        recommend_split(DATA, 96, multiples=4)
-    with pytest.raises(InfeasibleError, match=r"maximum_ranks: this key was retired; say maximum$"):
-        recommend_split(DATA, 96, **{"maximum_ranks": {"Fluid": 4}})
-
-
 def test_a_case_says_what_a_study_does() -> None:
     case = case_from(
         {

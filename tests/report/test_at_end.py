@@ -147,8 +147,6 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     store, _ = write_last(case)
     assert write_at_end(case, store, "Inner")
     assert write_at_end(case, store, "Inner") == []
-    (case / "recommendation.json").unlink()
-    assert write_at_end(case, store, "Inner")
     store, _ = write_last(case, {"Inner": 6, "Outer": 8}, START + 20 * MINUTE)
     assert write_at_end(case, store, "Inner")
     assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14

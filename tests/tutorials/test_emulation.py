@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from emulation import CostLaw, read_laws
 
-PULSE_LAW = Path(__file__).parents[2] / "tutorials" / "pulse" / "law.json"
 TOOLS = Path(__file__).parents[2] / "tutorials" / "tools"
 COEFFICIENTS = {"serial": 0.1, "work": 8.0, "surface": 2.0, "logarithmic": 0.5}
 
@@ -58,18 +57,3 @@ def test_a_bad_law_file_is_refused_in_one_line(tmp_path, text, message):
         read_laws(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_tutorial_s_law_has_an_optimum_worth_looking_for():
-    laws = read_laws(PULSE_LAW)
-    inner = np.arange(1, 16)
-    window = np.maximum(laws["Inner"].seconds(inner), laws["Outer"].seconds(16 - inner))
-    best = inner[window.argmin()]
-    degrees_of_freedom = {"Inner": 27_648, "Outer": 41_472}  # test_pulse.py counts them in the meshes
-    proportional = round(16 * degrees_of_freedom["Inner"] / sum(degrees_of_freedom.values()))
-    assert best == 12
-    assert 0.1 < window.min() < 0.25
-    assert window[8 - 1] > 1.3 * window.min()
-    assert window[proportional - 1] > 1.3 * window.min()
-    # One rank more or less costs more than the noise of a dozen windows, so the optimum can be found.
-    assert np.partition(window, 1)[1] > 1.03 * window.min()

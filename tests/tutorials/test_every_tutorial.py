@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
 import h5py
-import inside_real
 import numpy as np
 import pytest
 from calibrate_helpers import refusals
@@ -80,30 +78,3 @@ def test_a_partition_of_other_cells_is_refused(wrong_files: Path, fenicsx_python
     done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
-
-
-def imbalances(told: str) -> dict[str, float]:
-    """Return the share in the last lines of what the benchmark prints, by partition."""
-    return {name: float(share) / 100 for name, share in re.findall(r"\| (.*), medians \| .* \| ([\d.]+) % \|", told)}
-
-
-@pytest.mark.slow("real load on cores that other programs use too")
-@pytest.mark.mpi
-@pytest.mark.precice
-def test_the_airfoil_is_balanced(tmp_path, capfd):
-    inside_real.main(["airfoil", "--repeats", "3", "--quiet", "30", "--directory", str(tmp_path / "runs")])
-    found = imbalances(capfd.readouterr().out)
-    assert found["own"] > 0.3
-    assert found["equal cost"] < 0.5 * found["own"]
-
-
-@pytest.mark.slow("real load on cores that other programs use too")
-@pytest.mark.mpi
-@pytest.mark.precice
-@pytest.mark.fenicsx
-def test_the_laminate_is_balanced(fenicsx_python, monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr(inside_real, "FENICSX", fenicsx_python)
-    inside_real.main(["laminate", "--repeats", "3", "--quiet", "30", "--directory", str(tmp_path / "runs")])
-    found = imbalances(capfd.readouterr().out)
-    assert found["own"] > 0.6
-    assert found["equal cost"] < 0.5 * found["own"]

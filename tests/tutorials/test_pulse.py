@@ -19,12 +19,6 @@ PULSE = TUTORIALS / "pulse"
 acoustics, domains, plot = tutorial_modules("pulse", "acoustics", "domains", "plot")
 
 
-def test_degrees_of_freedom_of_the_two_meshes():
-    inner, outer = domains.build_mesh("Inner"), domains.build_mesh("Outer")
-    assert (inner.elements, inner.degrees_of_freedom) == (32 * 32, 27_648)
-    assert (outer.elements, outer.degrees_of_freedom) == (20 * 20 - 4 * 4, 41_472)
-
-
 @pytest.mark.parametrize(("emulated", "refine"), [(False, 1), (True, 1), (False, 2), (False, 3)])
 def test_the_nearest_neighbour_is_never_a_tie(emulated, refine):
     vertices = {
@@ -63,7 +57,7 @@ def test_a_kill_leaves_a_whole_restart_file(tmp_path):
     }
     command = [sys.executable, "-m", "precice_lb", "run", "rewrite.py"]
     moments, kills, cut_short = random.Random(1), 0, 0
-    least = 100 if os.environ.get("PRECICE_LB_FULL_COUNTS") == "1" else 5
+    least = 100 if os.environ.get("PRECICE_LB_FULL_COUNTS") == "1" else 3
     # On a busy machine a few kills may all come between two files.
     while kills < least or (not cut_short and kills < 100):
         kills += 1

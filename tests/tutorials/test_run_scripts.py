@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from slurm_helpers import wait_until
 from tutorial_helpers import TUTORIALS, copy_tutorial, run_together, script_environment
@@ -27,27 +25,6 @@ CASES = [
     )
     for path in sorted(TUTORIALS.glob("*/metadata.yaml"))
 ]
-
-
-def test_the_comparison_tells_what_differs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compare = runpy.run_path(str(TUTORIALS / "tools" / "reference.py"))["main"]
-    monkeypatch.chdir(tmp_path)
-
-    def told(scale: float, *words: str, **more: float) -> tuple[int, str]:
-        np.savez(tmp_path / "solver" / "out.npz", a=scale * np.arange(50.0), **more)
-        monkeypatch.setattr(sys, "argv", ["reference.py", *words])
-        return compare(), capsys.readouterr().err
-
-    (tmp_path / "solver").mkdir()
-    assert told(1.0, "--write", b=2.0) == (0, "")
-    assert told(1.0 + 1e-7, b=2.0) == (0, "")
-    assert told(1.0 + 1e-5, "--tolerance", "1e-4", b=2.0) == (0, "")
-    where = "reference-results/fields.json"
-    assert told(1.0 + 1e-5, b=2.0) == (1, f"out.npz: a differs from {where} by 1.0e-05 (relative)\n")
-    assert told(1.0) == (1, f"out.npz: b is in {where} alone\n")
-    assert told(float("nan"), b=2.0)[0] == 1
 
 
 @pytest.mark.mpi
