@@ -27,7 +27,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 
 settings.register_profile(
-    "reduced", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "reduced", derandomize=True, deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("full", parent=settings.get_profile("reduced"), max_examples=1000)
 settings.load_profile("full" if FULL_COUNTS else "reduced")

@@ -82,6 +82,8 @@ def environment(**variables: str) -> dict[str, str]:
 class StandIn:
     """The calls of a backend's participant that recording makes, and that do nothing here: base of stand-ins."""
 
+    def __init__(self, *arguments: object) -> None: ...
+
     initialize = finalize = stop_last_profiling_section = lambda self: None
     is_coupling_ongoing = requires_reading_checkpoint = is_time_window_complete = lambda self: False
     advance = start_profiling_section = lambda self, argument: None

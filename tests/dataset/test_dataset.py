@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
@@ -238,7 +239,7 @@ def test_too_little_is_said_so(tmp_path: Path) -> None:
         load_runs([tmp_path], warmup=-1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=100 if FULL_COUNTS else 10)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_ranks_in_memory_in_files_and_merged_agree_with_loops_over_single_calls(data: st.DataObject, seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -241,7 +241,7 @@ def _couple(
         def linger(*error: Any) -> None:
             # A launcher ends the other ranks when one has failed: they say first what they know.
             traceback.print_exception(*error)
-            time.sleep(5.0)
+            time.sleep(3.0)
 
         sys.excepthook = linger
     now = 0.0

@@ -81,17 +81,16 @@ def test_an_upstream_participant_runs_ahead(tmp_path: Path, mpiexec: str) -> Non
         tmp_path,
         "serial-explicit",
         exchanges=[("serial-explicit", "A", "B", "Heat:A>B")],
-        roles={"A": {"reads": [], "points": points(200_000, 2, 1)}, "B": {"writes": [], "sleep": 1.0}},
+        roles={"A": {"reads": [], "points": points(200_000, 2, 1)}, "B": {"writes": [], "sleep": 0.4}},
     )
     end_well(start(mpiexec, case_file, name, ranks) for name, ranks in (("A", 2), ("B", 1)))
     assert (profiled(tmp_path, "A", 0, 2)["wait_us"] == 0).all()
 
 
-@pytest.mark.parametrize("victim_ranks", [1, 2])
-def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_path: Path, mpiexec: str) -> None:
+def test_a_killed_partner_is_an_error_on_all_ranks_soon(tmp_path: Path, mpiexec: str) -> None:
     case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"A": {"mark": True}, "B": {"sleep": 600.0}})
     a = start(mpiexec, case_file, "A", 2)
-    b = start(mpiexec, case_file, "B", victim_ranks)
+    b = start(mpiexec, case_file, "B", 2)
     wait_until(lambda: len([*tmp_path.glob("A-*.initialized")]) == 2)
     # Time for A to reach its wait for what B computes; before that, it finds B gone a little later.
     time.sleep(1.0)

@@ -192,7 +192,7 @@ def test_all_of_equally_near_cells_count() -> None:
     assert _needed(link, provider, local)[0] == [0, 1, 2, 3]
 
 
-CASES = 2000
+CASES = 2000 if FULL_COUNTS else 500
 
 
 def _brute_force(provider: NDArray[np.float64], receiver: NDArray[np.float64], factor: float) -> NDArray[np.int64]:

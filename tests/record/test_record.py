@@ -14,6 +14,7 @@ import pytest
 from record_helpers import (
     BACKENDS,
     SOLVER,
+    StandIn,
     assert_whole,
     configuration,
     new_recorder,
@@ -25,10 +26,12 @@ from record_helpers import (
 )
 from store_helpers import PARALLEL, metadata
 
+from precice_lb import embedded
 from precice_lb.cli import app
 from precice_lb.cli.commands import at_end
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action
+from precice_lb.record.participant import Backend, recording_class
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
@@ -71,15 +74,34 @@ def _nested(levels: int) -> str:
         ("MESHES", "all", "PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"),
     ],
 )
-def test_wrong_settings_are_one_warning(tmp_path: Path, name: str, value: str, words: str) -> None:
-    for result in run_pair(tmp_path, PYTHONWARNINGS="error", **{f"PRECICE_LB_{name}": value}).values():
-        (warning,) = warnings_of(result)
-        assert words in warning
-    assert len(_results(tmp_path)) == 2
+def test_wrong_settings_are_one_warning(
+    tmp_path: Path,
+    name: str,
+    value: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(module, "_warned", set())
+    monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path))
+    monkeypatch.setenv(f"PRECICE_LB_{name}", value)
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    stand_in = recording_class(Backend("embedded", embedded, StandIn))
+    participant = stand_in("A", str(tmp_path / "precice-config.xml"), 0, 1)
+    participant.initialize()
+    participant.finalize()
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert warning.startswith("precice-lb: warning:")
+    assert words in warning
     if name != "DIR":
-        assert_whole(tmp_path)
-        for store in rank_stores(tmp_path).values():
-            assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
+        store = only_store(tmp_path)
+        assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
+
+
+def test_wrong_settings_leave_a_real_run_alone(tmp_path: Path) -> None:
+    wrong = {"DIR": "/proc/nowhere", "METADATA": "{broken", "RECORD": "maybe", "STORE": "tape", "THREADS": "0"}
+    run_pair(tmp_path, PYTHONWARNINGS="error", **{f"PRECICE_LB_{name}": value for name, value in wrong.items()})
+    assert len(_results(tmp_path)) == 2
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -89,7 +111,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("limit", [2_000, 25_000, 50_000])
+@pytest.mark.parametrize("limit", [2_000, 50_000])
 def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str, limit: int) -> None:
     # preCICE's own files have to fit too.
     solver = SOLVER.replace("participant.initialize()", "participant.initialize()\n" + FULL_DISK) + "print('end')\n"
@@ -207,7 +229,7 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
         recorder.initialized(now, now)
         flushed.append([])
         window, left = 0, 1
-        while window < 9000:
+        while window < 4700:
             for _ in range(left):
                 window += 1
                 now += nanoseconds * (1 + window % 3)
@@ -220,9 +242,9 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     assert all(set(less[:-1]) <= set(more) for less, more in itertools.pairwise(flushed))
     # Of windows of 1 to 3 s no more than 10 s are lost with a process, of longer ones no more than the last.
     assert np.diff(flushed[4]).max() <= 8
-    assert flushed[5] == list(range(1, 9001))
+    assert flushed[5] == list(range(1, 4701))
     assert flushed[0][14:20] == [15, 16, 18, 20, 22, 24]
-    assert {64, 128, 4096, 4608, 8192, 8704} <= set(flushed[0])
+    assert {64, 128, 4096, 4608} <= set(flushed[0])
     steps = np.diff(flushed[0])
     # A file lags behind by an eighth of the run at most, and not by more than 512 windows.
     assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 8, 1)).all()
@@ -230,7 +252,7 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
 
 
 def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
-    for window in range(1, 9000):
+    for window in range(1, 9000, 7):
         others, mine = flush_after(window), window
         while mine < others:
             assert flush_after(mine) == others

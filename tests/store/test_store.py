@@ -72,7 +72,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path: Path) -> None:
-    """Every byte of a spool with all kinds of blocks (every 17th unless counts are full)."""
+    """Every byte of a spool with all blocks: every 97th, and those around their ends, if counts are not full."""
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     sizes = [writer.path.stat().st_size]
     writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
@@ -103,7 +103,10 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
     whole = writer.path.read_bytes()
     flushed = dict(zip(sizes, (0, 1, 2, 4, 8, 16, 32, 64, 65, 129), strict=True))
     cut = tmp_path / "cut.spool"
-    for size in {*range(sizes[0], len(whole) + 1, 1 if FULL_COUNTS else 17), *sizes, len(whole)}:
+    around = {size + step for size in (*sizes, len(whole)) for step in (-1, 0, 1)}
+    for size in {*range(sizes[0], len(whole) + 1, 1 if FULL_COUNTS else 97), *around} & {
+        *range(sizes[0], len(whole) + 1)
+    }:
         cut.write_bytes(whole[:size])
         store = read_store(cut)
         count = max(number for end, number in flushed.items() if end <= size)
@@ -117,7 +120,7 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
             assert known == tuple(texts[: len(known)])
             assert len(known) > max(store.rows(table)["name"], default=-1)
         assert store.metadata["finished"] is (size == len(whole))
-    for size in range(0, sizes[0], 1 if FULL_COUNTS else 17):
+    for size in range(0, sizes[0], 1 if FULL_COUNTS else 31):
         cut.write_bytes(whole[:size])
         with pytest.raises(StoreError, match=f"{cut.name}: expected a spool with a head, found none"):
             read_store(cut)
@@ -195,7 +198,7 @@ def test_killed_writers_leave_every_flushed_row(tmp_path: Path) -> None:
     """Kill four ranks at random times, over and over: 200 kills where counts are full."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     generator = np.random.default_rng(1)
-    for attempt in range(1, 51 if FULL_COUNTS else 4):
+    for attempt in range(1, 51 if FULL_COUNTS else 3):
         command = [sys.executable, "-c", _WRITER, str(tmp_path)]
         processes = [
             subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True, env=environment)
