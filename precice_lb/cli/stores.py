@@ -48,10 +48,11 @@ def summary(
 
     All times are means over the time windows after the warm-up: solve, mapping, wait and overhead, mean over a
     participant's ranks, slowest and fastest rank, and the share of the window. Waiting for partners is told apart from
-    waiting for slower ranks of the same participant. Load imbalance is (max - min) / max. What was not measured says
-    so, with the remedy, and so do runs that did not come to the end or lack a participant. Runs on libprecice are
-    joined with preCICE's own profiling files. Profiling sections of the solver and its adapter are listed by name.
-    Of a chain of jobs the segments come first, each with its decision.
+    waiting for slower ranks of the same participant. The parallel efficiency is shown as a product of factors, each
+    with what would raise it; load balance is mean / max. What was not measured says so, with the remedy, and so do runs
+    that did not come to the end or lack a participant. Runs on libprecice are joined with preCICE's own profiling
+    files. Profiling sections of the solver and its adapter are listed by name. Of a chain of jobs the segments come
+    first, each with its decision. A single run ends with the split that it speaks for, and the run to make next.
 
     Example: precice-lb summary precice-lb-store --warmup 2
 
@@ -66,17 +67,19 @@ def summary(
     """
     from precice_lb.report.blocks import read_story
     from precice_lb.report.summary import summarise, summary_dict
-    from precice_lb.report.summary_view import summary_blocks
+    from precice_lb.report.summary_view import answered, summary_blocks
 
     runs = summarise(_runs(directories, warmup, config))
     stories = [story for source in directories if (story := read_story(source)) is not None]
+    # A chain of jobs decides by itself, and knows what a change costs.
+    answer = None if stories else answered(runs)
     print_result(
         format,
         lambda: [
             *(block for story in stories for block in story.blocks()),
-            *summary_blocks(runs, per_rank=per_rank),
+            *summary_blocks(runs, answer, per_rank=per_rank),
         ],
-        lambda: [summary_dict(run, per_rank=per_rank) for run in runs],
+        lambda: [summary_dict(run, answer, per_rank=per_rank) for run in runs],
         output=output,
     )
 

@@ -363,6 +363,12 @@ def load_imbalance(costs: Array) -> float:
     return float((known.max() - known.min()) / known.max())
 
 
+def load_balance(costs: Array) -> float:
+    """Return mean over maximum of seconds, shape (n,), where they are known; NaN if nothing is."""
+    known = costs[np.isfinite(costs)]
+    return float(known.mean() / known.max()) if len(known) and known.max() > 0 else math.nan
+
+
 def mean_known(values: Array) -> float:
     """Mean of what is known, shape (n,); NaN if nothing is."""
     known = values[np.isfinite(values)]

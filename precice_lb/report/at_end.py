@@ -22,7 +22,7 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend import recommend_split
 from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
 from precice_lb.report.summary import summarise, summary_dict
-from precice_lb.report.summary_view import summary_blocks
+from precice_lb.report.summary_view import answered, summary_blocks
 from precice_lb.schedule import Schedule
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs, lock
@@ -108,8 +108,9 @@ def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:
     """Sum up this run alone."""
     runs = load_runs([store.path for group in run for store in group], complete=complete)
     screen, summaries = io.StringIO(), summarise(runs)
-    console(screen).print(rendered(summary_blocks(summaries)))
-    values = [summary_dict(summary) for summary in summaries]
+    answer = answered(summaries)
+    console(screen).print(rendered(summary_blocks(summaries, answer)))
+    values = [summary_dict(summary, answer) for summary in summaries]
     texts = {SUMMARY_NAME: screen.getvalue().encode(), "summary.json": json_text(values).encode()}
     return write_files(case, texts, "the summary")
 

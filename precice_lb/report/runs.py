@@ -20,8 +20,8 @@ NO_RUNS = (
     "no recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
     "precice-lb import, and give its stores as a source"
 )
-# Ranks that differ by more than this share are worth a word.
-_WORTH_A_WORD = 0.2
+# A load balance of ranks below this is worth a word.
+_WORTH_A_WORD = 0.9
 # Where else the same was found.
 _MOST_NAMED = 8
 
@@ -42,12 +42,12 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
     yield Paragraph(f"{text} one; the median of its {plural(len(evidence.repeats), 'run')}.")
     yield from (
         Paragraph(
-            f"Ranks of {evidence.names[part.participant]} differ by {percent(part.imbalance, 0)} of the busiest: more "
+            f"Ranks of {evidence.names[part.participant]} have a load balance of {percent(part.load_balance, 0)}: more "
             "ranks do not help there as long as its mesh is not partitioned more evenly.",
             "warning",
         )
         for part in summary.participants
-        if part.imbalance > _WORTH_A_WORD
+        if part.load_balance < _WORTH_A_WORD
     )
     yield from run_blocks(summary, evidence.names)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
-from precice_lb.dataset.records import load_imbalance, mean_known
+from precice_lb.dataset.records import load_balance, load_imbalance, mean_known
 from precice_lb.dataset.runs import flaws
 from precice_lb.layout import Layout
+from precice_lb.report.efficiency import Efficiencies, efficiencies_of
 from precice_lb.rooms import hooks
 from precice_lb.text import to_jsonable
 
@@ -83,6 +85,8 @@ class ParticipantSummary:
     # measured), over the ranks that receive data, or without time in MPI over all; NaN for one rank or where it cannot
     # be receiving.
     imbalance: float
+    # Mean over maximum of the same.
+    load_balance: float
     imbalance_without_time_in_mpi: bool
     # To ``waiting_for_partners`` and ``waiting_for_own_ranks``, without what ranks lose that wait in the solver; NaN
     # where unknown.
@@ -108,6 +112,8 @@ class ParticipantSummary:
     # Of each rank: solve without time in MPI, mapping and overhead, as far as they were measured; NaN where it waits in
     # the solver for nobody knows how long, shape (ranks,).
     busy: Array
+    # The first of these alone.
+    working: Array
 
     @property
     def participant(self) -> str:
@@ -142,6 +148,11 @@ class RunSummary:
     def lost(self) -> dict[str, float]:
         """What all participants lose."""
         return {key: sum(part.core_hours_lost_per_hour[key] for part in self.participants) for key in LOST}
+
+    @cached_property
+    def efficiencies(self) -> Efficiencies:
+        """Factors of its parallel efficiency."""
+        return efficiencies_of(self.run, self.participants)
 
     @property
     def remarks(self) -> dict[str, str]:
@@ -214,6 +225,7 @@ def _participant(
         wait_seconds=wait,
         hidden_wait_seconds=mean_known(part.rank_hidden[receiving]) if receiving.any() else 0.0,
         imbalance=load_imbalance(busy) if np.isfinite(busy).sum() > 1 else math.nan,
+        load_balance=load_balance(busy),
         imbalance_without_time_in_mpi=part.mpi_known,
         core_hours_lost_per_hour=lost,
         iterations={
@@ -236,6 +248,7 @@ def _participant(
         part=part,
         rank_seconds=rank_seconds,
         busy=busy,
+        working=working,
     )
 
 
@@ -252,8 +265,8 @@ def _quantity(seconds: Array, window: float) -> Quantity:
     return Quantity(mean, slowest, float(seconds[slowest]), fastest, float(seconds[fastest]), mean / window)
 
 
-def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
-    """Give a summary as JSON-ready values."""
+def summary_dict(summary: RunSummary, answer: object = None, *, per_rank: bool = False) -> dict[str, Any]:
+    """Give a summary as JSON-ready values, and what that run speaks for, where it is a single one."""
     run = summary.run
     values: dict[str, Any] = {
         "run": run.name,
@@ -263,17 +276,20 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
         "ranks": sum(part.ranks for part in summary.participants),
         "remarks": summary.remarks,
         "imbalance": run.imbalance,
+        "efficiencies": summary.efficiencies,
         "core_hours_lost_per_hour": summary.lost,
         "participants": {part.participant: _participant_dict(part, per_rank) for part in summary.participants},
     }
     if facts := dict(fact for run_facts in hooks("run_facts") for fact in run_facts(run.recorded)):
         values["facts"] = facts
+    if answer is not None:
+        values["answer"] = answer
     return dict(to_jsonable(values))
 
 
 def _participant_dict(part: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field in fields(part)[:-3]:
+    for field in fields(part)[:-4]:
         value = getattr(part, field.name)
         values |= value if field.name == "quantities" else {field.name: value}
     if per_rank:

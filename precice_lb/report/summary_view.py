@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,23 +19,51 @@ from precice_lb.report.blocks import (
     seconds_unit,
     short_names,
 )
+from precice_lb.report.render import attempted
 from precice_lb.report.summary import LOST, QUANTITIES, ParticipantSummary, Quantity, RunSummary
 from precice_lb.rooms import hooks
 from precice_lb.text import numbered, plural, visible
 
+if TYPE_CHECKING:
+    from precice_lb.report.answer import Answer
+
 _NOT_MEASURED = "not measured"
 # Reasons why waits were not measured.
 _REASONS = 3
+# By factor, its branch in the tree, and what would raise it.
+_TREE = {
+    "parallel_efficiency": ("", ""),
+    "compute_in_window": ("├ ", ""),
+    "load_balance_of_participants": ("│ ├ ", "precice-lb recommend"),
+    "longest_participant_in_window": ("│ └ ", "a parallel scheme"),
+    "serialisation_efficiency": ("│ ├ ", "a parallel scheme"),
+    "coupling_efficiency": ("│ └ ", "steadier windows"),
+    "communication_of_ranks": ("├ ", "fewer ranks"),
+    "load_balance_of_ranks": ("├ ", "precice-lb inside"),
+    "solve_in_busy_time": ("└ ", "mapping, acceleration"),
+}
 # Events that take more of the window are named.
 _NOTICEABLE = 0.01
 
 
-def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> list[Block]:
+def answered(runs: Sequence[RunSummary]) -> Answer | None:
+    """Say what a single run speaks for, at the worst nothing; of several runs nothing."""
+
+    def make() -> Answer:
+        # Of which loading takes a while.
+        from precice_lb.report.answer import answer_of
+
+        return answer_of(runs[0].run)
+
+    return attempted("what this run says of its split", make) if len(runs) == 1 else None
+
+
+def summary_blocks(runs: Sequence[RunSummary], answer: Answer | None = None, *, per_rank: bool = False) -> list[Block]:
     """Say of each run what its time went to, also rank by rank, and what follows from it."""
     blocks: list[Block] = []
     for run in runs:
         blocks += run_blocks(run, short_names([part.participant for part in run.participants], 24), per_rank=per_rank)
-    return blocks
+    return blocks if answer is None else [*blocks, Paragraph(""), Paragraph(answer.text, "lead")]
 
 
 def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> Iterator[Block]:
@@ -48,6 +77,8 @@ def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool 
     yield from (_section_table(part, names[part.participant], unit) for part in summary.participants if part.sections)
     if per_rank:
         yield from (_rank_table(part, names[part.participant], unit) for part in summary.participants)
+    if summary.efficiencies.run:
+        yield _efficiency_table(summary, names)
     yield DefinitionList(tuple(notes(summary, names)))
 
 
@@ -115,6 +146,41 @@ def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]
     return unit.number(quantity.mean_seconds), percent(quantity.share), *extremes
 
 
+def _efficiency_table(summary: RunSummary, names: Mapping[str, str]) -> Table:
+    """Lay out the factors of the parallel efficiency as a tree, with what would raise each."""
+    known = summary.efficiencies
+    rows = [
+        {
+            "factor": f"{branch}{key.replace('_', ' ')}",
+            "run": percent(known.run[key]),
+            **{
+                names[who]: percent(factors[key]) if key in factors else ""
+                for who, factors in known.participants.items()
+            },
+            "raised by": remedy,
+        }
+        for key, (branch, remedy) in _TREE.items()
+        if key in known.run
+    ]
+    return Table.of("Parallel efficiency: its branches multiply up to it", rows, (0, len(rows[0]) - 1))
+
+
+def _chain(summary: RunSummary, names: Mapping[str, str], unit: SecondsUnit) -> Iterator[tuple[str, str]]:
+    """Say what is the longest chain of compute in a window, or why efficiencies are not known."""
+    known, parts = summary.efficiencies, summary.participants
+    if known.run:
+        compute = listed(f"{names[part.participant]} {unit.text(part.compute_seconds)}" for part in parts)
+        text = f"{compute}, in a window of {unit.text(max(part.window_seconds for part in parts))}"
+        if (most := max(part.iterations["mean"] for part in parts)) > 1:
+            text += f" and {most:.2f} iterations; fewer by another acceleration or a first guess (precice-lb guess)"
+        yield "compute time", text
+    if known.chain:
+        chain = " → ".join(names[who] for who in known.chain)
+        yield "longest chain of compute", f"{unit.text(known.chain_seconds)} ({chain})"
+    elif known.problem != summary.run.not_compared:
+        yield "longest chain of compute" if known.run else "efficiencies", f"not known: {known.problem}"
+
+
 def _section_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
     """Lay out what the profiling sections of a participant's solver and adapter took."""
     rows = []
@@ -144,16 +210,9 @@ def _rank_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
 def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Say what follows from a run."""
     run, participants, unit = summary.run, summary.participants, _unit(summary, 5)
-    if len(participants) == 1:
-        between = "only one participant was recorded"
-    elif math.isnan(run.imbalance):
-        between = "not compared" if run.not_compared else _NOT_MEASURED
-    else:
-        compute = ", ".join(f"{names[part.participant]} {unit.text(part.compute_seconds)}" for part in participants)
-        between = f"{percent(run.imbalance)} ((max - min) / max of mean compute times: {compute})"
-    yield "load imbalance between participants", between
+    yield from _chain(summary, names, unit)
     for part in participants:
-        yield f"load imbalance inside {names[part.participant]}", _inside(part, unit)
+        yield f"load balance inside {names[part.participant]}", _inside(part, unit)
     yield "core-hours lost per hour of run", _lost(summary)
     for run_facts in hooks("run_facts"):
         yield from run_facts(run.recorded)
@@ -207,8 +266,8 @@ def _problems(part: ParticipantSummary) -> str:
 def _inside(part: ParticipantSummary, unit: SecondsUnit) -> str:
     if part.ranks == 1:
         return "one rank only"
-    share, silent = percent(part.imbalance), part.ranks_waiting_in_the_solver
-    if math.isnan(part.imbalance):
+    share, silent = percent(part.load_balance), part.ranks_waiting_in_the_solver
+    if math.isnan(part.load_balance):
         share = _NOT_MEASURED
     if part.imbalance_without_time_in_mpi:
         waits = unit.text(float(np.nanmean(part.rank_mpi)))

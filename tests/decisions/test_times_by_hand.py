@@ -5,6 +5,7 @@ All planted times are milliseconds; what is expected is written as a fraction of
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction as F
 from pathlib import Path
 
@@ -85,6 +86,66 @@ def test_imbalance_is_the_span_over_the_largest_of_busy_ranks_and_of_participant
     assert run["imbalance"] == about((slowest - 365) / slowest)
     assert a["faster_than_slowest"] == about(1 - 365 / slowest)
     assert b["faster_than_slowest"] == 0
+
+
+def product(factors: dict[str, float], *left_out: str) -> float:
+    """Of all but the named ones."""
+    return math.prod(value for name, value in factors.items() if name not in ("parallel_efficiency", *left_out))
+
+
+def test_the_parallel_efficiency_of_unequal_ranks_is_a_product_of_factors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_unequal_ranks(tmp_path)
+    (printed,) = printed_json(capsys, "summary", tmp_path, "--warmup", 1)
+    known = printed["efficiencies"]
+    run, a, b = known["run"], known["participants"]["A"], known["participants"]["B"]
+    # Milliseconds of solve, busy, busiest rank and compute: A's ranks 265 and 290, busy 295 and 310, B's 367.5 and 340,
+    # busy 382.5 and 360; A has 6 cores, the last two of which count as busy as the others in the mean, B has 2.
+    solve, busy = {"A": F(555, 2), "B": F(1415, 4)}, {"A": F(605, 2), "B": F(1485, 4)}
+    busiest, compute = {"A": F(310), "B": F(765, 2)}, {"A": F(365), "B": F(815, 2)}
+    for name, factors in (("A", a), ("B", b)):
+        assert factors["parallel_efficiency"] == about(solve[name] / 410) == pytest.approx(product(factors))
+        assert factors["solve_in_busy_time"] == about(solve[name] / busy[name])
+        assert factors["load_balance_of_ranks"] == about(busy[name] / busiest[name])
+        assert factors["communication_of_ranks"] == about(busiest[name] / compute[name])
+        assert factors["compute_in_window"] == about(compute[name] / 410)
+
+    def spent(milliseconds: dict[str, F]) -> F:
+        """Milliseconds on all cores."""
+        return 6 * milliseconds["A"] + 2 * milliseconds["B"]
+
+    assert run["parallel_efficiency"] == about(spent(solve) / (8 * 410))
+    assert run["solve_in_busy_time"] == about(spent(solve) / spent(busy))
+    assert run["load_balance_of_ranks"] == about(spent(busy) / spent(busiest))
+    assert run["communication_of_ranks"] == about(spent(busiest) / spent(compute))
+    # In parallel the slower participant is the longest chain.
+    assert (known["chain_seconds"], known["chain"]) == (about(F(815, 2000)), ["B"])
+    assert run["load_balance_of_participants"] == about(spent(compute) / (8 * F(815, 2)))
+    assert (run["serialisation_efficiency"], run["coupling_efficiency"]) == (1, about(F(815, 2) / 410))
+    between = ("load_balance_of_participants", "serialisation_efficiency", "coupling_efficiency")
+    assert run["compute_in_window"] == pytest.approx(math.prod(run[name] for name in between), rel=1e-14)
+    assert run["parallel_efficiency"] == pytest.approx(product(run, *between), rel=1e-14)
+
+
+def test_in_a_serial_scheme_the_chain_is_the_sum_with_its_transfer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A works 200 or 260 ms on 3 ranks, B 110 or 150 on one. A waits 30 ms longer than B works: both ways of transfer.
+    a = [call(w, 200 + 60 * (w % 2), 110 + 40 * (w % 2) + 30) for w in range(1, 6)]
+    b = [call(w, 110 + 40 * (w % 2), 200 + 60 * (1 - w % 2) if w < 5 else 0) for w in range(1, 6)]
+    write_participant(tmp_path, "A", [a] * 3, configuration=SERIAL)
+    write_participant(tmp_path, "B", [b], configuration=SERIAL, initialize_wait=0.26)
+    (printed,) = printed_json(capsys, "summary", tmp_path, "--warmup", 1)
+    run = printed["efficiencies"]["run"]
+    # Each of the two ways counts 15 ms as compute: A 245, B 145 in the mean of windows 2 to 5.
+    window, chain = F(390), F(245 + 145)
+    assert printed["efficiencies"]["chain"] == ["A", "B"]
+    assert printed["efficiencies"]["chain_seconds"] == about(chain / 1000)
+    assert run["load_balance_of_participants"] == about(F(3 * 245 + 145, 4 * 245))
+    assert run["serialisation_efficiency"] == about(245 / chain)
+    assert run["coupling_efficiency"] == about(chain / window)
+    assert run["parallel_efficiency"] == about(F(3 * 230 + 130, 1) / (4 * window))
 
 
 def test_core_hours_are_lost_on_all_cores_and_the_transfer_is_not_lost(

@@ -192,8 +192,8 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
     if known:
         # Overhead and mapping are busy time too: 0.3 s beside 0.15 s.
         assert run.participants[0].imbalance == pytest.approx(0.5)
-        expected = "50.0 % without time in MPI (ranks wait for each other inside solve: 0.20000 s in the mean)"
-        assert f"load imbalance inside A: {expected}" in shown
+        expected = "75.0 % without time in MPI (ranks wait for each other inside solve: 0.20000 s in the mean)"
+        assert f"load balance inside A: {expected}" in shown
     else:
         assert "without received data" in shown
     part = json.loads(json_text(summary_dict(run, per_rank=True)))["participants"]["A"]
