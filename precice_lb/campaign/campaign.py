@@ -167,6 +167,7 @@ def _try(runs: CampaignRuns, proposal: Proposal, emit: Report, number: int, tota
         used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
         text = f"{place}: {record.outcome} after {record.seconds:.1f} s ({total - number} left{used})"
         text += "" if record.error is None else f": {' | '.join((record.error, *record.reasons))}"
+        text += f": {record.windows} of {runs.study.runs.windows} windows, {record.ended}" if record.ended else ""
         emit(Event("run finished", text, record))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:

@@ -27,6 +27,7 @@ from precice_lb.case.machine import whole_number
 from precice_lb.dataset import CoupledRun, MeasuredRun, Measurements, ParticipantRun, Samples
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
+from precice_lb.models.posterior import counted_noise
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.limits import in_proportion, node_ranks
 from precice_lb.recommend.sources import check_samples
@@ -40,6 +41,9 @@ Split = dict[str, int]
 
 # What two runs leave out of sight, such as the noise, nobody expects.
 LEAST_RUNS = 3
+# What the windows of a run leave open of its seconds, as a part of the noise between runs: a reading then errs by
+# 5 % more than if it had windows without end, the root of 1 + 1/9.
+NEEDED_PART = 1 / 3
 NOTHING_LEFT = "every split that comes into question failed, or is above the budget"
 # Runs of each combination of versions, before any of them is left out.
 INITIAL_RUNS = 2
@@ -55,6 +59,8 @@ class Proposal:
     reason: str
     #: The version of each participant that has any.
     versions: Mapping[str, str] = field(default_factory=dict)
+    #: By participant, the relative standard error of its seconds that is small enough.
+    needed: Mapping[str, float] = field(default_factory=dict)
 
 
 class CalibrationDesign:
@@ -250,6 +256,15 @@ class CalibrationDesign:
             )
         return self._recommended
 
+    def needed(self) -> dict[str, float]:
+        """Return by participant the relative standard error of a run's seconds that leaves its reading as good.
+
+        It is a part of the noise that runs differ by, as the posterior knows it after what was told.
+        """
+        models = self.recommendation().models if self.runs else {}
+        levels = {name: getattr(models.get(name), "levels_", None) for name in self.names}
+        return {name: NEEDED_PART * counted_noise(known) for name, known in levels.items()}
+
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
         # Sorted, so that the order of runs never matters.
@@ -327,7 +342,8 @@ class StudyDesign:
             done = [(run.split, run.versions) for run in tried]
             for number, (split, versions) in enumerate(self._named, 1):
                 if (split, versions) not in done:
-                    return Proposal(split, f"split of the study, {number} of {self.total}", versions)
+                    needed = dict.fromkeys(split, NEEDED_PART * counted_noise())
+                    return Proposal(split, f"split of the study, {number} of {self.total}", versions, needed)
             return None
         runs, core_hours = self._study.runs, core_hours_of(self._state.runs)
         answer: Proposal | str
@@ -349,7 +365,7 @@ class StudyDesign:
             split, windows = design.ask(), np.array(math.inf)
             answer: Proposal | str = f"{which}{design.reason}"
             if split is not None:
-                answer = Proposal(split, f"{answer}{doubt}", versions)
+                answer = Proposal(split, f"{answer}{doubt}", versions, design.needed())
                 if sum(run.versions == versions for run in tried) < INITIAL_RUNS:
                     return answer
             if design.runs and versions:

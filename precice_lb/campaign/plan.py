@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,6 +134,8 @@ class RunPlan:
         How long it may take.
     last_line : str
         What a job's script does when all participants have ended, whether well or not.
+    enough : callable
+        Asked again and again: says why the run has gone on long enough, and nothing as long as it has not.
     """
 
     name: str
@@ -143,6 +145,7 @@ class RunPlan:
     variables: Mapping[str, str] = field(default_factory=dict)
     time_limit_seconds: float = 3600.0
     last_line: str = ""
+    enough: Callable[[], str] = str
 
     @property
     def ranks(self) -> int:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -45,7 +45,7 @@ class Outcome:
 
     ``participants`` are those to blame: that failed first, or that still ran at the time limit. ``code`` is the first
     one's exit code as a shell tells it; None where there is none. A run that is ``lost`` has ended by no fault of its
-    own, and says nothing of its split.
+    own, and says nothing of its split. One that was stopped at a good moment has ``enough``, why that was one.
     """
 
     seconds: float
@@ -54,6 +54,7 @@ class Outcome:
     timed_out: bool = False
     code: int | None = None
     lost: bool = False
+    enough: str = ""
 
 
 @contextlib.contextmanager
@@ -75,8 +76,14 @@ def signals_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: str, limit: float) -> Outcome:
-    """Run the commands of all tasks until each has ended well, one fails, or ``limit`` seconds are over.
+def run_processes(
+    tasks: Sequence[Task],
+    environment: Mapping[str, str],
+    token: str,
+    limit: float,
+    enough: Callable[[], str] = str,
+) -> Outcome:
+    """Run the commands of all tasks until each has ended well, one fails, ``limit`` seconds are over, or it is enough.
 
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left, nor any
     of the same sessions.
@@ -103,6 +110,9 @@ def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: 
                 return Outcome(seconds)
             if seconds > limit:
                 return overrun(seconds, running, f"time limit of {limit:g} s", logs)
+            # Only while all of them run: who has ended left whole files, as the others are about to.
+            if len(running) == len(processes) and (why := enough()):
+                return Outcome(time.monotonic() - began, enough=why)
             time.sleep(_POLL_SECONDS)
     finally:
         stop_processes([*processes.values()], token)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.campaign.design import Proposal
+from precice_lb.campaign.enough import Enough, look
 from precice_lb.campaign.evidence import explain, unmeasured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
@@ -27,6 +28,7 @@ from precice_lb.campaign.study import Study
 from precice_lb.case import patch_configuration
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.layout import Layout
+from precice_lb.store.spool import note_stop
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 SET_ASIDE_SUFFIX = ".unfinished"
@@ -78,7 +80,7 @@ class CampaignRuns:
         if record.job is None:
             return None
         report(record)
-        return self.launcher.run(plan, lambda number: None, record.job)
+        return self.launcher.run(replace(plan, enough=self._enough(record)), lambda number: None, record.job)
 
     def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
@@ -95,7 +97,11 @@ class CampaignRuns:
         name = f"{number:03d}-{'-'.join(names)}"[:120]
         token, started = secrets.token_hex(8), datetime.now(timezone.utc).isoformat(timespec="seconds")
         words = proposal.reason
-        return RunRecord(number, name, split, f"runs/{name}", token, started, words, segment=segment, versions=versions)
+        needed = dict(proposal.needed) if self.launcher.can_stop and not self.study.runs.all_windows else {}
+        place = f"runs/{name}"
+        return RunRecord(
+            number, name, split, place, token, started, words, segment=segment, versions=versions, needed=needed
+        )
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
@@ -106,7 +112,7 @@ class CampaignRuns:
 
         if self.make(record):
             with self._attempted(record):
-                outcome = self.launcher.run(self.plan(record), note)
+                outcome = self.launcher.run(replace(self.plan(record), enough=self._enough(record)), note)
             if record.error is None:
                 self.conclude(record, outcome)
 
@@ -122,6 +128,9 @@ class CampaignRuns:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
         run_directory = self.directory / record.directory
         record.seconds = round(outcome.seconds, 3)
+        if outcome.enough:
+            for path in run_directory.glob("stores/**/*.spool"):
+                note_stop(path, outcome.enough)
         record.error = self._problem(record, outcome)
         record.outcome = "finished"
         if record.error is not None:
@@ -129,7 +138,13 @@ class CampaignRuns:
             _set_aside(run_directory)
             if not outcome.lost:
                 explain(record, run_directory, outcome, self._layouts(record.split))
+        elif record.segment is None and (seen := look(run_directory / "stores", record.split)) is not None:
+            record.windows, record.ended = seen.windows, outcome.enough or f"no more to run; {seen.words}"
         self.state.save()
+
+    def _enough(self, record: RunRecord) -> Callable[[], str]:
+        """Return what says that a run has gone on long enough."""
+        return Enough(self.directory / record.directory / "stores", record.needed) if record.needed else str
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""

@@ -244,26 +244,34 @@ class SlurmScheduler:
         return None
 
     def follow(self, plan: RunPlan, job: str) -> Outcome:
-        """Wait for a job's end; its time counts from when it begins, not while it waits for its turn."""
+        """Wait for a job's end, or end it where that is enough; its time counts from when it begins."""
         pause = _FIRST_PAUSE_SECONDS
         asked = heard = time.monotonic() - pause
         began: float | None = None
+        why = ""
         logs = {task.participant: task.log for task in plan.tasks}
+
+        def ended(states: Sequence[str] | None) -> Outcome:
+            outcome = self.outcome(plan, job, states)
+            return Outcome(outcome.seconds or now - (began or now), enough=why) if why else outcome
+
         while True:
             exits, now = read_exits(plan.directory / EXIT_FILE), time.monotonic()
             if exits.ended:
-                return self.outcome(plan, job, None)
+                return ended(None)
             if now - asked >= pause:
                 asked, pause = now, min(1.3 * pause, _LONGEST_PAUSE_SECONDS)
                 if (states := self.poll(job)) is not None:
                     heard = now
                     if LIVE.isdisjoint(states):
-                        return self.outcome(plan, job, states)
+                        return ended(states)
                 elif now - heard > _SILENCE_SECONDS:
                     text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
                     return Outcome(0.0, text + self._cancelled(job), lost=True)
             if exits.begun:
                 began = began or now
+                if not why and not exits.codes and (why := plan.enough()):
+                    self._cancelled(job)
                 if now - began > plan.time_limit_seconds:
                     limit = f"time limit of {plan.time_limit_seconds:g} s{self._cancelled(job)}"
                     return overrun(now - began, [name for name in logs if name not in exits.codes], limit, logs)

@@ -150,6 +150,12 @@ class RunRecord:
     segment: SegmentNote | None = None
     #: The version of each participant that has any.
     versions: dict[str, str] = field(default_factory=dict)
+    #: By participant, the relative standard error of its seconds at which the run may end; without, it has all windows.
+    needed: dict[str, float] = field(default_factory=dict)
+    #: Time windows that all participants completed, of the longest; None where unknown.
+    windows: int | None = None
+    #: Why it ended where it did.
+    ended: str = ""
 
     @property
     def why(self) -> list[str]:

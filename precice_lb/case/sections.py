@@ -116,9 +116,11 @@ class RunsSection(StudySection):
     Attributes
     ----------
     windows
-        Time windows of a run, the warm-up windows included.
+        The most time windows of a run, the warm-up windows included. See "When a run ends".
     warmup_windows
         Windows at the start of each run that are not counted. Must be less than ``windows``.
+    all_windows
+        Every run takes all its windows, and its solvers end by themselves.
     time_limit_seconds
         A run that takes longer, start-up included, is stopped and recorded as such.
     maximum
@@ -147,6 +149,7 @@ class RunsSection(StudySection):
 
     windows: Annotated[int, Field(ge=1)] = 12
     warmup_windows: Annotated[int, Field(ge=0)] = 2
+    all_windows: bool = False
     time_limit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
     maximum: Annotated[int, Field(ge=1, le=100)] = 5
     core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -241,7 +241,11 @@ def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> 
 def flaws(run: CoupledRun) -> dict[str, tuple[str, str]]:
     """Say what is wrong with the records of a run and what to do, by kind."""
     parts = run.participants
-    left = {name: len(part.windows) for name, part in parts.items() if not part.metadata.get("finished", True)}
+    left = {
+        name: len(part.windows)
+        for name, part in parts.items()
+        if not (part.metadata.get("finished", True) or "stopped" in part.metadata)
+    }
     stopped, windows = " and ".join(left), plural(max(left.values(), default=0), "window")
     absent = " and ".join(name for name in roles_of(run.configuration).participants if name not in parts)
     where = "" if run.directory is None else f" in {run.directory}"

@@ -460,6 +460,15 @@ def _taken(points: Array, logarithmic: Booleans) -> Array:
     return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
 
 
+def counted_noise(levels: Array | None = None) -> float:
+    """Return the relative noise whose readings count for as much as those of the prior's levels do in the mean.
+
+    ``levels`` are the probabilities of these, `BayesRegressor.levels_`; by default the prior's own.
+    """
+    weights = np.asarray(Prior.noise[1] if levels is None else levels)
+    return float((weights @ np.array(Prior.noise[0]) ** -2.0) ** -0.5)
+
+
 def share_noise(models: Sequence[BayesRegressor]) -> None:
     """Let fitted models of the participants of one machine tell each other of the noise of readings."""
     prior = Prior(**(models[0].prior or {}))

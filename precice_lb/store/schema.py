@@ -95,6 +95,7 @@ METADATA: dict[str, Key] = {
         Key("started_unix_ns", "integer", "Unix time when recording began", _FROM_0, required=True, unit="ns"),
         Key("ended_unix_ns", "integer", "Unix time when the file was closed", _FROM_0, unit="ns"),
         Key("finished", "boolean", "whether the coupling came to its end", required=True),
+        Key("stopped", "text", "why a campaign stopped the run before its last window", _NOT_EMPTY),
         Key("pid", "integer", "process"),
         Key("working_directory", "text", "working directory of the solver"),
         Key("command", "text", "command line of the solver"),

@@ -15,6 +15,7 @@ import math
 import os
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -147,6 +148,15 @@ def read_spool(
             if name == "advances" and sum(map(len, tables[name])) >= most:
                 break
     return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in tables.items()}), begin
+
+
+def note_stop(path: Path, why: str) -> None:
+    """Complete the spool of a process that was stopped, behind its last complete block."""
+    _, end = read_spool(path)
+    with path.open("r+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(_text_block("end", {"stopped": why, "ended_unix_ns": time.time_ns()}))
 
 
 def publish(draft: Path, target: Path) -> bool:

@@ -47,6 +47,8 @@ class Launcher(ABC):
         Whether participants may come to lie on different nodes.
     gives_threads : bool
         Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+    can_stop : bool
+        Whether it stops every rank of a run, wherever that is.
     warn : callable
         Is told what somebody has to do while a run waits.
     """
@@ -58,6 +60,7 @@ class Launcher(ABC):
     scheduler: SlurmScheduler | None = None
     many_nodes: bool = False
     gives_threads: bool = False
+    can_stop: bool = True
     warn: Callable[[str], None]
 
     def ready(self, directory: Path = Path()) -> Launcher:
@@ -183,10 +186,11 @@ class Launcher(ABC):
         outcome = None
         try:
             environment = self.environment(plan.environment())
-            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
+            limit = plan.time_limit_seconds
+            outcome = run_processes(self.starts(plan), environment, plan.token, limit, plan.enough)
             return outcome
         finally:
-            if outcome is None or outcome.error is not None:
+            if outcome is None or outcome.error is not None or outcome.enough:
                 self.stop(plan.token, None)
 
     def stop(self, token: str, job: str | None) -> None:  # noqa: B027

@@ -180,6 +180,8 @@ class TemplateLauncher(Launcher):
     participant: Text
     ranks_per_node: Whole | None = None
     many_nodes = True
+    # Where its ranks are, only the user's program knows.
+    can_stop = False
 
     def __post_init__(self) -> None:
         # A run for the sake of the names that placeholders may have.

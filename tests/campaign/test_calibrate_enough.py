@@ -1,0 +1,176 @@
+"""Runs that end once they have measured enough: what was planted is known, noise goes on, decisions stay."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import (
+    COUPLED,
+    DRIVER,
+    alive,
+    changed,
+    launcher_of,
+    plan_of,
+    recording,
+    run_study,
+    state_of,
+    task_of,
+    write_study,
+)
+from fake_slurm import FakeSlurm
+from store_helpers import PARALLEL, metadata, row, rows, write_store
+
+from precice_lb import recommend_split
+from precice_lb.campaign import read_study
+from precice_lb.campaign.design import CalibrationDesign, Proposal
+from precice_lb.campaign.enough import Enough, look
+from precice_lb.campaign.runs import CampaignRuns
+from precice_lb.campaign.state import CampaignResult
+from precice_lb.dataset.runs import remarks
+from precice_lb.models.posterior import counted_noise
+from precice_lb.store.reader import read_store
+from precice_lb.store.spool import StoreWriter, note_stop
+
+EMBEDDED = '[case.environment]\nPRECICE_LB_BACKEND = "embedded"\nNOISE = "{noise}"'
+# A window takes up to so many times as long as planted, in an order that shows no drift.
+NOISY = COUPLED.replace("work / comm.size)", "work / comm.size * (1 + float(os.environ['NOISE']) * (lived * 5 % 7)))")
+
+
+def study(directory: Path, noise: float, windows: int, runs: str = "") -> Path:
+    splits = "splits = [{Left=1, Right=3}, {Left=3, Right=1}]"
+    directory.mkdir()
+    path = write_study(directory, solver=NOISY, runs=f"{splits}\n{runs}", extra=EMBEDDED.format(noise=noise))
+    return recording(changed(path, ("windows = 7", f"windows = {windows}")), Left=0.18, Right=0.06)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_quiet_run_ends_early_a_noisy_one_goes_on_and_the_decision_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Sleeping ranks are late on a busy machine, by a part of what is planted as noise.
+    monkeypatch.setattr("precice_lb.campaign.design.NEEDED_PART", 3)
+    quiet, noisy = run_study(study(tmp_path / "quiet", 0, 60)), run_study(study(tmp_path / "noisy", 0.5, 10))
+    whole = run_study(study(tmp_path / "whole", 0, 10, "all_windows = true"))
+    for run in quiet.finished:
+        assert run.windows is not None
+        assert 8 <= run.windows < 60
+        assert run.ended.startswith("more would tell no more; standard errors Left ")
+    assert [run.windows for run in (*noisy.finished, *whole.finished)] == [10] * 4
+    assert [run.needed for run in whole.finished] == [{}, {}]
+    assert all(run.ended.startswith("no more to run; standard errors") for run in (*noisy.finished, *whole.finished))
+    assert remarks(quiet.coupled_runs()) == ()
+    splits = [recommend_split(state.measurements(), 4).split for state in (quiet, noisy, whole)]
+    assert splits == [{"Left": 3, "Right": 1}] * 3
+    assert alive(tmp_path / "quiet" / "campaign") == []
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_killed_campaign_goes_on_also_one_of_an_earlier_version(tmp_path: Path) -> None:
+    path = study(tmp_path / "case", 0, 60)
+    directory = tmp_path / "campaign"
+    driver = f"import precice_lb.campaign.design\nprecice_lb.campaign.design.NEEDED_PART = 3\n{DRIVER}"
+    campaign = subprocess.Popen([sys.executable, "-c", driver, path, directory])
+    while len(list(directory.glob("runs/002*/*.log"))) < 2:
+        assert campaign.poll() is None
+        time.sleep(0.01)
+    campaign.kill()
+    campaign.wait()
+    (before,) = state_of(directory).finished
+    assert before.ended.startswith("more would tell no more")
+    state = json.loads((directory / "campaign.json").read_text())
+    for run in state["runs"]:
+        for key in ("needed", "windows", "ended"):
+            del run[key]
+    (directory / "campaign.json").write_text(json.dumps(state))
+    subprocess.run([sys.executable, "-c", driver, path, directory], check=True)
+    first, second, third = state_of(directory).runs
+    assert first == replace(before, needed={}, windows=None, ended="")
+    assert (second.outcome, third.outcome) == ("interrupted", "finished")
+    assert third.windows is not None
+    assert third.windows < 60
+    assert alive(directory) == []
+
+
+def written(directory: Path, left: list[float], right: list[float]) -> Path:
+    """Stores of a run whose windows take a second more than these, in which each waits for its partner."""
+    for name, own in (("A", left), ("B", right)):
+        table = [row(number, seconds, 0.5, 0.5) for number, seconds in enumerate(own, 1)]
+        write_store(directory, table, name, finished=False, warmup_windows=2)
+    return directory
+
+
+def test_a_run_ends_at_the_least_windows_whose_errors_are_small_enough(tmp_path: Path) -> None:
+    stores = written(tmp_path / "one", [9.0, 9.0, *[1.0] * 6], [9.0, 9.0, *[1.0, 1.04] * 3])
+    seen = look(stores, "AB")
+    assert seen is not None
+    assert (seen.windows, seen.steady, seen.drifting) == (8, 6, [])
+    assert seen.suffices({"A": 0.01, "B": seen.errors["B"]})
+    assert not seen.suffices({"A": 0.01, "B": seen.errors["B"] * 0.99})
+    assert not seen._replace(steady=5).suffices({"A": 0.01, "B": 1.0})
+    assert not seen._replace(drifting=["A"]).suffices({"A": 0.01, "B": 1.0})
+    # Who has recorded nothing yet is waited for.
+    assert look(stores, "ABC") is None
+    assert look(tmp_path / "none", "AB") is None
+    ask = Enough(stores, {"A": 0.01, "B": 0.01})
+    assert ask() == ""
+    ends = Enough(stores, {"A": 0.01, "B": 0.1})
+    assert (ends(), ends()) == (f"more would tell no more; {seen.words}", "")
+
+
+def test_what_is_small_enough_is_a_third_of_the_noise_that_counts() -> None:
+    # Readings of noise 0.01 and 0.02 count 10,000 and 2,500 times: 6,250 in the mean.
+    levels = np.array([0.5, 0.5, 0, 0, 0, 0, 0])
+    assert counted_noise(levels) == pytest.approx(6250**-0.5, rel=1e-12)
+    design = CalibrationDesign("AB", 8)
+    assert design.needed() == dict.fromkeys("AB", counted_noise() / 3)
+    design.tell({"A": 4, "B": 4}, {"A": 1.0, "B": 2.0})
+    models = design.recommendation().models
+    assert design.needed() == {name: counted_noise(models[name].levels_) / 3 for name in "AB"}
+
+
+def test_a_spool_that_was_cut_at_any_byte_says_why_its_run_was_stopped(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    ends = []
+    for window in (1, 2):
+        writer.append(rows([row(window, 1.0, 0.5, 0.5)]))
+        ends.append(writer.path.stat().st_size)
+    writer.close_spool()
+    whole = writer.path.read_bytes()
+    for end in range(ends[0], ends[1] + 1):
+        writer.path.write_bytes(whole[:end])
+        note_stop(writer.path, "enough")
+        store = read_store(writer.path)
+        assert len(store.advances) == (2 if end == ends[1] else 1)
+        assert (store.metadata["stopped"], store.metadata["finished"]) == ("enough", False)
+        assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
+
+
+@pytest.mark.parametrize("answers", [[["RUNNING"], ["CANCELLED"]], [["RUNNING"], []]])
+def test_a_job_that_has_measured_enough_is_cancelled_and_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]
+) -> None:
+    FakeSlurm(tmp_path / "slurm", monkeypatch)
+    scheduler = launcher_of("slurm").scheduler
+    cancelled: list[str] = []
+    monkeypatch.setattr(scheduler, "poll", lambda job: answers.pop(0))
+    monkeypatch.setattr(scheduler, "cancel", cancelled.append)
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
+    (tmp_path / "exits").write_text("begin 1\n")
+    plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
+    outcome = scheduler.follow(replace(plan, enough=lambda: "known"), "7")
+    assert (outcome.error, outcome.lost, outcome.enough, cancelled) == (None, False, "known", ["7"])
+
+
+def test_ranks_that_cannot_be_stopped_for_sure_run_to_their_end(tmp_path: Path) -> None:
+    launcher = launcher_of("template", participant="go {command}")
+    runs = CampaignRuns(read_study(study(tmp_path / "case", 0, 7)), launcher, CampaignResult({}))
+    assert runs.record(Proposal({"Left": 1, "Right": 3}, "", needed={"Left": 1.0})).needed == {}
