@@ -291,6 +291,9 @@ class Recorder:
         if writer is not None:
             try:
                 writer.close(finished=finished, ended_unix_ns=_unix_ns(writer), keep_spool=keep_spool)
+                if writer.lacks_h5py and writer.metadata["rank"] == 0:
+                    kept = f"{writer.path.parent} keeps its spools, as h5py is not installed"
+                    note(f"{kept}; every command of precice-lb reads them", sys.stderr)
                 if self._after_close is not None:
                     self._after_close()
             except Exception as error:
