@@ -324,7 +324,8 @@ class Recorder:
 
     def _write_before(self) -> None:
         if self._taken.before is not None and self._writer is not None and self.is_open:
-            names = {table: names.texts for table, names in self._names.items()}
+            # The room may not be there whose table it is.
+            names = {table: names.texts for table, names in self._names.items() if table in TABLES}
             self._writer.append(**self._taken.before, names=names, once={"flush": self._taken.number})
         self._taken.before = None
 
