@@ -296,5 +296,7 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
         raise DataError(f"--output: expected the name of a new file, found {output}; give another")
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
+    for text in measurements.remarks:
+        say(text, sys.stderr)
     rows = sum(len(samples) for samples in measurements.samples.values())
     say(f"wrote {output}: {plural(rows, 'sample')} of {', '.join(measurements.samples)}")
