@@ -82,7 +82,11 @@ LAUNCHERS = Registry(
 
 READERS = Registry(
     "precice_lb.readers",
-    {"csv": "precice_lb.ingest.csv:import_files"},
+    {
+        "csv": "precice_lb.ingest.csv:import_files",
+        "cime": "precice_lb.ingest.cime:import_files",
+        "extrap": "precice_lb.ingest.extrap:import_files",
+    },
 )
 """Functions from paths, and options by keyword, to `precice_lb.dataset.Measurements`: the formats of ``import``."""
 

@@ -173,10 +173,13 @@ def export(
     *sources: Path,
     format: Literal["perfetto", "csv"] | None = None,
     merged: bool = False,
+    recorder: bool = False,
     output: Output = None,
     force: bool = False,
 ) -> None:
     """Export recorded runs: a trace for ui.perfetto.dev and chrome://tracing, a table, or one file per participant.
+
+    Or write the recorder, as one file that needs numpy alone beside preCICE.
 
     Traces have one process per participant and one thread per rank, and name their slices as preCICE does, with their
     time window and coupling iteration. Tables have a row per run, participant, rank, coupling iteration and quantity,
@@ -189,6 +192,8 @@ def export(
 
     Example: precice-lb export precice-lb-store --merged --output merged
 
+    Example: precice-lb export --recorder
+
     Parameters
     ----------
     sources
@@ -197,19 +202,29 @@ def export(
         perfetto, a trace as JSON, which is the default; or csv.
     merged
         Copy the ranks of each participant and run into one file.
+    recorder
+        Write precice_lb_recorder.py, for clusters: solvers import Participant from it.
     output
-        The file to write, or the directory of merged ones; by default trace.json, runs.csv or merged.
+        The file to write, or the directory of merged ones; by default trace.json, runs.csv, merged, or
+        precice_lb_recorder.py.
     force
         Replace what is there.
     """
     from precice_lb.export import export_csv, export_merged, export_trace
+    from precice_lb.record.one_file import NAME, write_recorder
 
     if merged and format is not None:
         raise DataError(f"--format: expected none with --merged, found {format}; leave one of them out")
-    path = output or Path("merged" if merged else _NAMES[format or "perfetto"])
+    if recorder and (sources or merged or format):
+        raise DataError("--recorder: expected it alone, found sources or another form of export; leave them out")
+    path = output or Path(f"{NAME}.py" if recorder else "merged" if merged else _NAMES[format or "perfetto"])
     if path.exists() and not force:
         what = "directory" if merged else "file"
         raise DataError(f"--output: expected the name of a new {what}, found {path}; give another, or --force")
+    if recorder:
+        write_recorder(path)
+        name_files([path])
+        return
     required(sources, "directory of stores")
     if merged:
         name_files(export_merged(sources, path))
@@ -284,5 +299,7 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
         raise DataError(f"--output: expected the name of a new file, found {output}; give another")
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
+    for text in measurements.remarks:
+        say(text, sys.stderr)
     rows = sum(len(samples) for samples in measurements.samples.values())
     say(f"wrote {output}: {plural(rows, 'sample')} of {', '.join(measurements.samples)}")

@@ -32,7 +32,7 @@ _RESERVED = (*COLUMNS, *OPTIONAL_COLUMNS)
 _DELIMITERS = ",;\t"
 # Beyond this a float no longer holds every whole number.
 _LARGEST = 2**53
-_Placed = list[tuple[str, dict[str, str]]]
+PlacedRows = list[tuple[str, dict[str, str]]]
 
 
 def read_csv(path: str | Path) -> Measurements:
@@ -78,9 +78,14 @@ def import_files(paths: Sequence[Path]) -> Measurements:
     paths : sequence of Path
         The tables; cells apart by commas, semicolons or tabs.
     """
+    return join_files(paths, read_rows)
+
+
+def join_files(paths: Sequence[Path], read: Callable[[Path], PlacedRows]) -> Measurements:
+    """Join what ``read`` gives of files of one case: rows as of a table, each with the words for where it stands."""
     # A file that is named twice says nothing anew.
     once = {path.resolve(): path for path in reversed(paths)}
-    parts = [_measurements(str(path), read_rows(path)) for path in reversed(once.values())]
+    parts = [_measurements(str(path), read(path)) for path in reversed(once.values())]
     first: dict[str, Measurements] = {}
     for part in parts:
         for name, parameters in part.parameters.items():
@@ -150,7 +155,16 @@ def _cell(value: object) -> object:
     return int(value) if value.is_integer() and abs(value) < 1e15 else float(value)
 
 
-def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS) -> _Placed:
+def read_lines(path: Path) -> list[tuple[str, str]]:
+    """Read the lines of a text, each with the words for where it stands."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: expected a readable text in UTF-8, found: {' '.join(str(error).split())}") from error
+    return [(f"{path}, line {number}", line) for number, line in enumerate(text.splitlines(), 1)]
+
+
+def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS) -> PlacedRows:
     """Read the rows of a table with some columns and perhaps others, each with the words for where it stands."""
     try:
         content = path.read_bytes()
@@ -171,7 +185,7 @@ def _rows(
     *,
     place: str = "line",
     shift: int = 0,
-) -> _Placed:
+) -> PlacedRows:
     """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
     # Texts below may contain any of them, so only the header decides.
     header_line = next((line for line in text.splitlines() if line.strip()), "")
@@ -204,7 +218,7 @@ _NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
 }
 
 
-def _measurements(source: str, rows: _Placed) -> Measurements:
+def _measurements(source: str, rows: PlacedRows) -> Measurements:
     """Check the rows of one file."""
     participants: dict[str, list[tuple[Any, ...]]] = {}
     for where, row in rows:

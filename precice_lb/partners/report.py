@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from precice_lb.case import Configuration, accepted_ranks
@@ -24,6 +23,7 @@ from precice_lb.partners.meshes import (
     repartition,
     scaled_boxes,
 )
+from precice_lb.store.rank_file import hdf5
 from precice_lb.text import plural
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
@@ -323,7 +323,7 @@ def write_pairs(report: PartnersReport, path: str | Path) -> None:
         If it cannot be written.
     """
     try:
-        with h5py.File(path, "w") as file:
+        with hdf5(path).File(path, "w") as file:
             file.attrs.update(format=_FORMAT, format_version=_FORMAT_VERSION)
             for number, analysis in enumerate(report.links):
                 group = file.create_group(str(number))

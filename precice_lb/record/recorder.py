@@ -291,6 +291,9 @@ class Recorder:
         if writer is not None:
             try:
                 writer.close(finished=finished, ended_unix_ns=_unix_ns(writer), keep_spool=keep_spool)
+                if writer.lacks_h5py and writer.metadata["rank"] == 0:
+                    kept = f"{writer.path.parent} keeps its spools, as h5py is not installed"
+                    note(f"{kept}; every command of precice-lb reads them", sys.stderr)
                 if self._after_close is not None:
                     self._after_close()
             except Exception as error:
@@ -321,7 +324,8 @@ class Recorder:
 
     def _write_before(self) -> None:
         if self._taken.before is not None and self._writer is not None and self.is_open:
-            names = {table: names.texts for table, names in self._names.items()}
+            # The room may not be there whose table it is.
+            names = {table: names.texts for table, names in self._names.items() if table in TABLES}
             self._writer.append(**self._taken.before, names=names, once={"flush": self._taken.number})
         self._taken.before = None
 

@@ -15,16 +15,18 @@ import functools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Integers, Rows, StoreTable, Tables, joined
-from precice_lb.store.rank_file import attribute, dataset, item, metadata_of, opened, table
+from precice_lb.store.rank_file import attribute, dataset, hdf5, item, metadata_of, opened, table
 from precice_lb.store.records import RankFile, table_rows, wrap_read_errors
 from precice_lb.store.schema import METADATA, check_format, decode, encode, validate
+
+if TYPE_CHECKING:
+    import h5py
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -127,7 +129,7 @@ def _starts(file: h5py.File, of: StoreTable, index: Rows) -> Integers:
 
 def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
     """Columns of ``advance``, unread."""
-    group = item(file, "advances", h5py.Group)
+    group = item(file, "advances", "Group")
     if group is None:
         raise StoreError("expected /advances, found none")
     return {column.name: dataset(group, column.name, np.dtype(column.dtype), 2) for column in ADVANCES.columns}
@@ -135,6 +137,7 @@ def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
 
 def merged_image(stores: Sequence[RankFile]) -> bytes:
     """Make the bytes of the file of all ranks of a participant, in memory: HDF5 cannot cope with a full disk."""
+    h5py = hdf5("merged files")
     ranks = [store.loaded() for store in stores]
     names = {table.names for table in TABLES.values()}
     with h5py.File("merged", "w", driver="core", backing_store=False) as file:

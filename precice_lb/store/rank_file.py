@@ -16,9 +16,8 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from precice_lb.exceptions import StoreError
@@ -39,10 +38,25 @@ from precice_lb.store.schema import (
 )
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
+if TYPE_CHECKING:
+    import h5py
+
 _ALWAYS = ("advances", "initialize")
 # Without a word for so long a rank on another host counts as dead.
 _QUIET_SECONDS = 3600.0
 _CLOCK_TOLERANCE_SECONDS = 60.0
+
+
+def hdf5(path: str | Path) -> Any:
+    """Load h5py for a file: spools do without it."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise StoreError(
+            f"{path}: expected h5py, which HDF5 files need, found that it cannot be imported ({error}); "
+            "pip install h5py"
+        ) from error
+    return h5py
 
 
 def write_hdf5(spool: Path, target: Path) -> None:
@@ -50,6 +64,7 @@ def write_hdf5(spool: Path, target: Path) -> None:
 
     HDF5 makes a file without rows, in memory: there its empty places take none. The rows are written into them here.
     """
+    h5py = hdf5(target)
     store: RankFile | None = None
     lengths, places = dict.fromkeys(TABLES, 0), {}
     with spool.open("rb") as source, io.FileIO(os.memfd_create(spool.name), "r+") as memory, target.open("xb") as file:
@@ -157,7 +172,7 @@ def opened(path: Path) -> h5py.File:
     Without a lock, so that on a network file system a reader never blocks a writer.
     """
     refuse_link(path)
-    return h5py.File(path, "r", locking=False)
+    return hdf5(path).File(path, "r", locking=False)
 
 
 def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
@@ -167,7 +182,7 @@ def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
 
 def _value(attributes: h5py.AttributeManager, name: str) -> Any:
     value = attributes[name]
-    if isinstance(value, np.ndarray | h5py.Empty):
+    if not isinstance(value, str | np.generic):
         raise StoreError(f"attribute {name}: expected one value, found an array")
     return value.item() if isinstance(value, np.generic) else value
 
@@ -177,22 +192,26 @@ def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
     return {name: decode(name, _value(attributes, name)) for name in attributes if name in METADATA}
 
 
-def item(parent: h5py.Group, name: str, kind: type[h5py.Group] | type[h5py.Dataset]) -> Any:
-    """Give a group or a dataset that lies in the file itself; None where nothing has the name."""
+def item(parent: h5py.Group, name: str, kind: str) -> Any:
+    """Give a Group or a Dataset that lies in the file itself; None where nothing has the name."""
+    import h5py
+
     link = parent.get(name, getlink=True)
     if link is None:
         return None
     if not isinstance(link, h5py.HardLink):
         raise StoreError(f"expected /{name} in the file itself, found a link to elsewhere")
     there = parent[name]
-    if not isinstance(there, kind):
-        raise StoreError(f"expected /{name} to be a {kind.__name__.lower()}, found a {type(there).__name__.lower()}")
+    if not isinstance(there, getattr(h5py, kind)):
+        raise StoreError(f"expected /{name} to be a {kind.lower()}, found a {type(there).__name__.lower()}")
     return there
 
 
 def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensions: int = 1) -> h5py.Dataset:
     """Give a dataset, unread: of a type, or of texts, and of so many dimensions."""
-    source = item(parent, name, h5py.Dataset)
+    import h5py
+
+    source = item(parent, name, "Dataset")
     if source is None:
         raise StoreError(f"expected /{name}, found none")
     if source.external or source.is_virtual:

@@ -189,6 +189,7 @@ class StoreWriter:
         self, directory: str | Path, metadata: Mapping[str, Any], configuration: str, *, keep_spool: bool = False
     ) -> None:
         self.metadata = validate({**metadata, "attempt": 1, "finished": False}, complete=True)
+        self.lacks_h5py = False
         self._directory, self._keep_spool, self._pid = Path(directory), keep_spool, os.getpid()
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -274,7 +275,8 @@ class StoreWriter:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.
 
         Where that cannot be made, as without h5py, with a full disk, or while the interpreter ends, the spool stays:
-        every reader takes both. An `OSError` says that the spool could not be written to the end, or is gone.
+        every reader takes both, and ``lacks_h5py`` says whether that is why. An `OSError` says that the spool could not
+        be written to the end, or is gone.
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
@@ -302,6 +304,7 @@ class StoreWriter:
         except Exception as error:
             if raised_elsewhere(error):
                 raise
+            self.lacks_h5py = getattr(error.__cause__, "name", "") == "h5py"
         finally:
             draft.unlink(missing_ok=True)
 

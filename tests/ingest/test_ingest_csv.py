@@ -78,7 +78,7 @@ def test_bad_rows_are_refused_with_their_line(tmp_path: Path, header: str, row: 
 
 def test_the_door_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     for kind, paths, message in (
-        ("excel", [tmp_path], "expected one of the formats csv, found 'excel'"),
+        ("excel", [tmp_path], "expected one of the formats csv, cime, extrap, found 'excel'"),
         ("csv", [], "csv: expected at least one path, found none"),
         (
             "csv",

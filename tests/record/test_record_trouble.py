@@ -87,7 +87,7 @@ def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    "where", ["rank_file.write_hdf5", "rank_file.h5py.File", "rank_file.shutil.copyfileobj", "spool.publish"]
+    "where", ["rank_file.write_hdf5", "rank_file.hdf5", "rank_file.shutil.copyfileobj", "spool.publish"]
 )
 def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
