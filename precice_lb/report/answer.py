@@ -75,6 +75,14 @@ def _answer(recommendation: Recommendation, evidence: Evidence, present: dict[st
     ahead = next_text(evidence) if evidence.prospects.runs or not following else "Run it next."
     text += f" How participants scale is assumed, as one run does not tell it. {ahead}"
     return Answer(
-        present, recommendation.split, recommendation.window_seconds, recommendation.interval, gain, (low, high),
-        low > 0, level, following[0] if following else {}, text=text,
-    )  # fmt: skip
+        present,
+        recommendation.split,
+        recommendation.window_seconds,
+        recommendation.interval,
+        gain,
+        (low, high),
+        low > 0,
+        level,
+        following[0] if following else {},
+        text=text,
+    )

@@ -34,13 +34,13 @@ _REASONS = 3
 _TREE = {
     "parallel_efficiency": ("", ""),
     "compute_in_window": ("├ ", ""),
-    "load_balance_of_participants": ("│ ├ ", "precice-lb recommend"),
+    "load_balance_of_participants": ("│ ├ ", "another split"),
     "longest_participant_in_window": ("│ └ ", "a parallel scheme"),
     "serialisation_efficiency": ("│ ├ ", "a parallel scheme"),
     "coupling_efficiency": ("│ └ ", "steadier windows"),
     "communication_of_ranks": ("├ ", "fewer ranks"),
-    "load_balance_of_ranks": ("├ ", "precice-lb inside"),
-    "solve_in_busy_time": ("└ ", "mapping, acceleration"),
+    "load_balance_of_ranks": ("├ ", "another partition"),
+    "solve_in_busy_time": ("└ ", "cheaper mapping"),
 }
 # Events that take more of the window are named.
 _NOTICEABLE = 0.01
