@@ -148,8 +148,8 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
     munge = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={root}/munge.socket"]
     munge += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log", f"--seed-file={root}/munge.seed"]
     # Nodes share no memory; UCX would find that these do, through descriptors of processes that may have ended.
-    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self"}
-    # Addresses of several devices are long, and at times Slurm reads half of one. UCX does not use the loopback alone.
+    settings = {"SLURM_CONF": str(conf), "UCX_TLS": "tcp,self", "UCX_UNIFIED_MODE": "y"}
+    # Of long addresses, as of several devices, Slurm at times reads half. UCX does not use the loopback alone.
     if devices := sorted(psutil.net_if_addrs().keys() - {"lo"}):
         settings["UCX_NET_DEVICES"] = devices[0]
     os.environ |= settings
