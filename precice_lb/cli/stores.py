@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -125,13 +126,9 @@ def compare(
 
 def _share(text: str) -> float:
     """Read a percentage of --fail-above."""
-    try:
-        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else math.nan
-    except ValueError:
-        share = math.nan
-    if not 0 <= share < math.inf:
+    if not re.fullmatch(r"\d+(\.\d+)? ?%", text):
         raise DataError(f"--fail-above: expected a percentage from 0%, such as 5%, found {text!r}")
-    return share
+    return float(text.rstrip("% ")) / 100
 
 
 def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None = None) -> list[CoupledRun]:

@@ -13,7 +13,7 @@ CHANCE = 0.01
 """How often noise alone may count as a change; intervals hold for the rest."""
 LEAST_RUNS = 6
 """Runs in which a step can be found: three on either side of it, of which one may be an outlier."""
-# Of one run: so many blocks of windows at most, each of so many windows at least where there are more than two.
+# Of one run: so many blocks of windows at most, each of so many windows at least where there are more than three.
 _BLOCKS, _BLOCK_WINDOWS = 10, 6
 # No clock tells less: seconds, or relative.
 _RESOLUTION = 1e-9
@@ -58,7 +58,7 @@ def blocks_for(windows: int) -> int:
     Windows that follow each other are alike; means over blocks are nearly independent. About ten blocks lose little
     (Schmeiser 1982, Batch size effects in the analysis of simulation output, Operations Research 30).
     """
-    return min(windows, max(2, min(_BLOCKS, windows // _BLOCK_WINDOWS)))
+    return min(windows, max(3, min(_BLOCKS, windows // _BLOCK_WINDOWS)))
 
 
 def change_of(

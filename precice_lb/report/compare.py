@@ -23,6 +23,8 @@ _QUANTITIES = ("window_seconds", "compute_seconds", "wait_seconds", "iterations"
 _MADE = {"preCICE": "precice_version", "Python": "python_version", "backend": "backend", "processor": "cpu_model"}
 # Of the seconds that the participant who moved most did: less is no cause.
 _NEXT_TO_NOTHING = 0.1
+# An interval that tells little, as a share of the window time.
+_WIDE = 0.2
 _LEVEL = f"{100 * (1 - CHANCE):g} % interval"
 
 
@@ -242,17 +244,14 @@ def _percent(share: float) -> str:
     return or_dash(100 * share, "+.1f", " %")
 
 
-def _interval(change: Change) -> str:
-    return " to ".join(map(_percent, change.interval))
-
-
 def _answer(comparison: RunComparison, names: Mapping[str, str]) -> str:
     """Say it in a few sentences."""
     window, total = comparison.window, len(comparison.before) + len(comparison.after)
-    noise = f"{_LEVEL} {_interval(window)}"
+    noise = f"{_LEVEL} {' to '.join(map(_percent, window.interval))}"
     if not window.is_real:
         where = f"over {total} runs; its likeliest step is" if comparison.in_order else "from before to after:"
-        return f"The window time did not change by more than noise {where} {_percent(window.share)} ({noise})."
+        more = " That tells little: give more runs." if np.ptp(window.interval) > _WIDE else ""
+        return f"The window time did not change by more than noise {where} {_percent(window.share)} ({noise}).{more}"
     unit = seconds_unit((window.before, window.after))
     course, length = ("slower", "longer") if window.share > 0 else ("faster", "shorter")
     since = "After the change"
@@ -281,8 +280,14 @@ def _table(comparison: RunComparison, names: Mapping[str, str]) -> Table:
 
     def row(who: str, words: str, change: Change, form: str = "") -> tuple[str, ...]:
         means = [or_dash(mean, form) if form else unit.number(mean) for mean in (change.before, change.after)]
+        if words == "wait":
+            # Of next to nothing a share says nothing.
+            ends = change.after - change.before, change.low, change.high
+            texts = [or_dash(end * unit.per_second, f"+.{unit.decimals}f") for end in ends]
+        else:
+            texts = list(map(_percent, (change.share, *change.interval)))
         verdict = "changed" if change.is_real else "noise" if math.isfinite(change.low + change.high) else "unknown"
-        return who, words, *means, _percent(change.share), _interval(change), verdict
+        return who, words, *means, texts[0], " to ".join(texts[1:]), verdict
 
     rows = [row("coupled run", "window", comparison.window)]
     for who, name in names.items():
