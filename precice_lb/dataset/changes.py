@@ -114,12 +114,12 @@ def change_of(
     return Change(math.exp(start), math.exp(end), *ends.tolist())
 
 
-def step_of(values: Array) -> int:
+def step_of(values: Array) -> tuple[int, int]:
     """Find the place of the one step that explains most of a sequence, which noise alone has as well.
 
     That of least squares of the logarithms, where Student's t is largest. Whether that is noise `change_of` says with
-    ``same_noise`` and `places_of` as many places as were tried: Bonferroni's bound on the largest t (Worsley 1979,
-    On the likelihood ratio test for a shift in location of normal populations, JASA 74). Where medians differ by less
+    ``same_noise`` and as many ``places`` as were tried: Bonferroni's bound on the largest t (Worsley 1979, On the
+    likelihood ratio test for a shift in location of normal populations, JASA 74). Where medians differ by less
     than half as much as means, one value far from the others makes the step, which is none.
 
     Parameters
@@ -129,19 +129,17 @@ def step_of(values: Array) -> int:
 
     Returns
     -------
-    int
+    place : int
         Index of the first value after the step; the middle where no place is one.
+    places : int
+        How many were tried.
     """
     logs, edge = np.log(np.maximum(values, _RESOLUTION)), LEAST_RUNS // 2
     squares = {}
-    for place in range(edge, len(logs) - edge + 1):
+    places = range(edge, len(logs) - edge + 1)
+    for place in places:
         sides = logs[:place], logs[place:]
         means, medians = np.array([side.mean() for side in sides]), np.array([np.median(side) for side in sides])
         if abs(np.diff(medians)) >= abs(np.diff(means)) / 2:
             squares[place] = sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
-    return min(squares, key=squares.__getitem__, default=len(logs) // 2)
-
-
-def places_of(values: int) -> int:
-    """Count the places that `step_of` tries in a sequence of so many values."""
-    return values - LEAST_RUNS + 1
+    return min(squares, key=squares.__getitem__, default=len(logs) // 2), len(places)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.dataset import CoupledRun
-from precice_lb.dataset.changes import CHANCE, LEAST_RUNS, Change, blocks_for, change_of, places_of, step_of
+from precice_lb.dataset.changes import CHANCE, LEAST_RUNS, Change, blocks_for, change_of, step_of
 from precice_lb.dataset.records import mean_known
 from precice_lb.dataset.runs import remarks
 from precice_lb.exceptions import DataError
@@ -61,11 +61,9 @@ class RunComparison:
 
         First the one whose wait moved least: its compute time moved by as much as the window.
         """
-        direction, moved = math.copysign(1.0, self.window.share), dict[str, float]()
-        for who in self.participants:
-            change = self.changes[who, "compute_per_iteration"]
-            if change.is_real and self.window.is_real:
-                moved[who] = direction * (change.after - change.before)
+        sign = math.copysign(1.0, self.window.share)
+        changes = {who: self.changes[who, "compute_per_iteration"] for who in self.participants if self.window.is_real}
+        moved = {who: sign * (change.after - change.before) for who, change in changes.items() if change.is_real}
         least = _NEXT_TO_NOTHING * max(moved.values(), default=0.0)
         waits = {who: self.changes[who, "wait_seconds"] for who, seconds in moved.items() if seconds > max(least, 0.0)}
         return sorted(waits, key=lambda who: abs(waits[who].after - waits[who].before))
@@ -110,16 +108,16 @@ def compare_runs(before: Sequence[CoupledRun], after: Sequence[CoupledRun]) -> R
         If a group has no run with a time window after warm-up, or participants or units of time differ.
     """
     sides = _usable(before, after)
-    blocks = 1
-    if len(sides[0]) == len(sides[1]) == 1:
-        blocks = min(blocks_for(int(run.steady(who).sum())) for (run,) in sides for who in run.participants)
-    return _comparison(sides, blocks=blocks)
+    if len(sides[0]) + len(sides[1]) > 2:
+        return _comparison(sides)
+    windows = min(int(run.steady(who).sum()) for (run,) in sides for who in run.participants)
+    return _comparison(sides, blocks=blocks_for(windows))
 
 
 def compare_in_order(runs: Sequence[CoupledRun]) -> RunComparison:
     """Find from which run on a sequence differs from what was before.
 
-    That of the window time is one step (`step_of`), of which all else is said. Of two runs it lies between them.
+    That of the window time is one step (`step_of`), of which all else is said.
 
     Parameters
     ----------
@@ -137,15 +135,13 @@ def compare_in_order(runs: Sequence[CoupledRun]) -> RunComparison:
     """
     ordered = sorted(runs, key=lambda run: min(p.metadata["started_unix_ns"] for p in run.participants.values()))
     (usable,) = _usable(ordered)
-    if len(usable) == 2:
-        return compare_runs(usable[:1], usable[1:])
     if len(usable) < LEAST_RUNS:
         raise DataError(
             f"compare: expected two sources, or at least {LEAST_RUNS} runs, half before and half after a change; found "
             f"{plural(len(usable), 'run')} ({first_of([run.name for run in usable])}); give more, or two of them"
         )
-    place = step_of(_values(usable, 1)["", "window_seconds"])
-    return _comparison([usable[:place], usable[place:]], places=places_of(len(usable)))
+    place, places = step_of(_values(usable, 1)["", "window_seconds"])
+    return _comparison([usable[:place], usable[place:]], places=places)
 
 
 def _usable(*sides: Sequence[CoupledRun]) -> list[list[CoupledRun]]:
@@ -202,8 +198,7 @@ def _values(runs: Sequence[CoupledRun], blocks: int, every: Sequence[CoupledRun]
         if not any(run.participants[who].negligible for run in every):
             logs.append(np.log(compute))
     # A participant that waits for nobody may be ahead of the others.
-    walls = [seconds for (_, name), seconds in values.items() if name == "window_seconds"]
-    values["", "window_seconds"] = np.asarray(np.max(walls, axis=0))
+    values["", "window_seconds"] = np.max([values[who, "window_seconds"] for who in runs[0].participants], axis=0)
     values["", "compute_seconds"] = np.exp(np.mean(logs, axis=0)) if logs else np.empty(0)
     return values
 
@@ -298,6 +293,5 @@ def _table(comparison: RunComparison, names: Mapping[str, str]) -> Table:
             rows.append(row("", "iterations", iterations, ".2f"))
             rows.append(row("", "per iteration", changes[who, "compute_per_iteration"]))
     rows.append(row("geometric mean", "compute", changes["", "compute_seconds"]))
-    sides = [first_of(side, 2) for side in (comparison.before, comparison.after)]
-    title = f"Mean per {comparison.seconds_per} before ({sides[0]}) and after ({sides[1]})"
-    return Table(title, ("", "", f"before ({unit.symbol})", "after", "change", _LEVEL, ""), tuple(rows), (0, 1, 6))
+    head = "", "", f"before ({unit.symbol})", "after", "change", _LEVEL, ""
+    return Table(f"Mean per {comparison.seconds_per}", head, tuple(rows), (0, 1, 6))

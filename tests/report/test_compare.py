@@ -14,7 +14,7 @@ from store_helpers import START, write_coupled
 
 from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun
-from precice_lb.dataset.changes import blocks_for, change_of, places_of, step_of
+from precice_lb.dataset.changes import blocks_for, change_of, step_of
 from precice_lb.report.compare import compare_runs, comparison_blocks
 from precice_lb.report.render import markdown
 
@@ -63,8 +63,7 @@ def test_steady_production_did_not_change(tmp_path: Path, capsys: pytest.Capture
 
 
 def is_step(values: np.ndarray) -> tuple[int, bool]:
-    place = step_of(values)
-    places = places_of(len(values))
+    place, places = step_of(values)
     return place, change_of(values[:place], values[place:], same_noise=True, places=places).is_real
 
 
