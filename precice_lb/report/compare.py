@@ -38,9 +38,8 @@ class RunComparison:
     participants: tuple[str, ...]
     # Whether the runs are one sequence.
     in_order: bool
-    # What was independently measured: ``run``, or ``block`` of windows of the only run on either side; and how often.
-    unit: str
-    units: tuple[int, int]
+    # Into how many blocks of windows the only run on either side was cut; 1 where runs are compared.
+    blocks: int
     seconds_per: str
     # By participant and quantity: wall, compute and wait seconds, coupling iterations, compute seconds in each.
     # Of the name "": wall seconds of the coupled run, those of its slowest participant, and the geometric mean of all
@@ -175,8 +174,7 @@ def _comparison(sides: Sequence[Sequence[CoupledRun]], *, blocks: int = 1, place
         after=tuple(run.name for run in sides[1]),
         participants=tuple(runs[0].participants),
         in_order=places > 0,
-        unit="block" if blocks > 1 else "run",
-        units=(len(sides[0]) * blocks, len(sides[1]) * blocks),
+        blocks=blocks,
         seconds_per=runs[0].time.unit,
         changes={key: change_of(before[key], after[key], is_ratio=key[1] != "wait_seconds", **tried) for key in before},
         changed={what: (first_of(old[what], 3), first_of(new[what], 3)) for what in old if old[what] != new[what]},
@@ -211,8 +209,8 @@ def _facts(runs: Sequence[CoupledRun]) -> dict[str, list[str]]:
             stated = {what: part.metadata.get(key) for what, key in _MADE.items()}
             stated |= {f"ranks of {who}": part.layout, f"version of {who}": part.version}
             stated |= {f"parameters of {who}": part.metadata.get("parameters"), "first guess": run.guess}
-            hosts = " + ".join(sorted(part.places)) or part.metadata.get("hostname")
-            stated |= {"host": hosts, "coupling configuration": run.case[:8]}
+            stated["coupling configuration"] = run.case[:8]
+            stated |= {"host": " + ".join(sorted(part.places)) or part.metadata.get("hostname")}
             for what, value in stated.items():
                 facts.setdefault(what, set()).add(str(value or "not stated"))
     return {what: sorted(values) for what, values in facts.items()}
@@ -225,12 +223,12 @@ def comparison_blocks(comparison: RunComparison) -> Iterator[Block]:
     facts = [f"{what} {old} -> {new}" for what, (old, new) in comparison.changed.items()]
     yield Paragraph("; ".join(facts) or "ranks, versions, hosts and configuration are the same")
     yield _table(comparison, names)
-    before, after = comparison.units
-    text = f"intervals (Welch's) are of {plural(before, comparison.unit)} before and {after} after"
+    before, after = len(comparison.before), len(comparison.after)
+    text = f"intervals (Welch's) are of {plural(before, 'run')} before and {after} after"
     if comparison.in_order:
         text = f"intervals (Student's) allow for all places of the step that were tried: of {before} and {after} runs"
-    elif comparison.unit == "block":
-        text += ", of windows of one run a side: how much runs differ is not in them, and several runs a side tell that"
+    elif before + after == 2:
+        text += f", {comparison.blocks} blocks of windows each: how runs differ only several a side would tell"
     yield Paragraph(text)
     yield from (Paragraph(text, "warning") for text in comparison.remarks)
 

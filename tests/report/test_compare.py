@@ -129,7 +129,7 @@ def test_before_and_after_another_split() -> None:
     before = steady("old", {"A": 4, "B": 4}, {"A": 0.4, "B": 0.1})
     after = steady("new", {"A": 8, "B": 4}, {"A": 0.2, "B": 0.1})
     found = compare_runs([before], [after])
-    assert (found.unit, found.units, found.causes) == ("block", (3, 3), ["A"])
+    assert (found.blocks, found.causes) == (3, ["A"])
     assert (found.window.before, found.window.after, found.window.share) == pytest.approx((0.4, 0.2, -0.5))
     assert found.changes["B", "wait_seconds"].low == pytest.approx(-0.2)
     # 1/2 of A and 1 of B.
