@@ -19,9 +19,10 @@ from precice_lb.retired import refuse_retired
 from precice_lb.text import checked_name, say, without_versions
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 something was found (check, inside), or too few runs ended well "
-    "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "
-    "(watch); 130 interrupted. run passes on that of the solver, launch that of the first that failed."
+    "Exit codes: 0 done; 1 something was found (check, inside), more time than --fail-above allows "
+    "(compare), or too few runs ended well (calibrate, demo, chain); 2 refused, with one line on "
+    "standard error; 3 a threshold was reached (watch); 130 interrupted. run passes on that of the "
+    "solver, launch that of the first that failed."
 )
 # What functions behind the commands call options, in their errors.
 _TYPED = {

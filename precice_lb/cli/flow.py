@@ -98,18 +98,21 @@ def print_result(
     output: Path | None = None,
     whole_lines: bool = False,
 ) -> None:
-    """Print blocks as a table, or values as JSON, or write that to a file, the end of whose name may say which.
+    """Print blocks as a table or Markdown, or values as JSON; or write a file, the end of whose name may say which.
 
     ``whole_lines``: for programs that search what is no screen.
     """
-    from precice_lb.report.render import console, rendered, write_files
+    from precice_lb.report.render import console, markdown, rendered, write_files
     from precice_lb.text import json_text
 
     if output is not None and (output.is_dir() or output.suffix == ".csv"):
         raise DataError(f"--output: expected the name of a file ending in .json or .txt, found {output}; name one")
     stream = sys.stdout if output is None else io.StringIO()
-    if (format or (output.suffix if output else "")).endswith("json"):
+    form = format or (output.suffix if output else "")
+    if form.endswith("json"):
         stream.write(json_text(values()))
+    elif form in ("markdown", ".md"):
+        stream.write(markdown(blocks()))
     else:
         screen = console(stream)
         if whole_lines and not screen.is_terminal:

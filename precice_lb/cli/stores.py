@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -82,6 +84,54 @@ def summary(
         lambda: [summary_dict(run, answer, per_rank=per_rank) for run in runs],
         output=output,
     )
+
+
+@app.command
+def compare(
+    *sources: Path,
+    fail_above: str | None = None,
+    warmup: Warmup = None,
+    config: Path | None = None,
+    format: Literal["table", "json", "markdown"] | None = None,
+    output: ResultFile = None,
+) -> int:
+    """Say what changed from one run to another, or from which run on production became slower, and who did it.
+
+    Of two sources the first is before and the second after a change, such as of split, compiler, preCICE or machine:
+    window time, compute time and waiting of each participant, with intervals and whether that is more than noise. Runs
+    of one source, or of more than two, are put in the order of their start.
+
+    Example: precice-lb compare before after --fail-above 5%
+
+    Example: precice-lb compare runs-2025 runs-2026 runs-2027 --format markdown
+
+    Parameters
+    ----------
+    sources
+        Directories of runs, with stores or preCICE's profiling files; by default the current directory.
+    fail_above
+        Exit code 1 where the window time grew by more than this, such as 5%, and by more than noise.
+    config
+        The precice-config.xml of profiling files; by default the one beside or above them.
+    format
+        A table to read, JSON for scripts, or Markdown for a pull request; by default as --output ends, else a table.
+    """
+    from precice_lb.report.compare import compare_in_order, compare_runs, comparison_blocks
+
+    limit = math.inf if fail_above is None else _share(fail_above)
+    if len(sources) == 2:
+        result = compare_runs(*(_runs([source], warmup, config) for source in sources))
+    else:
+        result = compare_in_order(_runs(sources, warmup, config))
+    print_result(format, lambda: list(comparison_blocks(result)), result.to_dict, output=output)
+    return 1 if result.window.is_real and result.window.share > limit else 0
+
+
+def _share(text: str) -> float:
+    """Read a percentage of --fail-above."""
+    if not re.fullmatch(r"\d+(\.\d+)? ?%", text):
+        raise DataError(f"--fail-above: expected a percentage from 0%, such as 5%, found {text!r}")
+    return float(text.rstrip("% ")) / 100
 
 
 def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None = None) -> list[CoupledRun]:

@@ -33,6 +33,8 @@ _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 # What a drawing says about itself, and a style sheet that would be valid for all of the page.
 _NO_DRAWING = re.compile(r"<(metadata|style)\b.*?</\1>", re.DOTALL)
 _IDS = re.compile(r'\bid="|\burl\(#|\bhref="#')
+# What Markdown, or HTML in it, takes for more than a character.
+_MARKED = re.compile(r"[\\`*_<\[\]|#&@]")
 
 Made = TypeVar("Made")
 
@@ -78,6 +80,27 @@ def _line(head: str, text: str, style: str = "") -> Text:
     if not head:
         return Text(visible(text), style=style, overflow="fold")
     return Text.assemble((f"{visible(head)}: ", "bold"), (visible(text), style), overflow="fold")
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    """Write the same blocks as a screen has as Markdown, such as for a pull request."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, Table):
+            rule = ["---:" if numeric else "---" for numeric in block.numeric]
+            cells = ([_escaped(cell) for cell in row] for row in (block.header, *block.rows))
+            head, *rows = (f"| {' | '.join(row)} |" for row in cells)
+            parts.append("\n".join([f"**{_escaped(block.title)}**", "", head, f"| {' | '.join(rule)} |", *rows]))
+        elif isinstance(block, DefinitionList):
+            parts += [f"**{_escaped(key)}:** {_escaped(text)}" for key, text in block.pairs]
+        elif isinstance(block, Paragraph):
+            heading = f"**{_escaped(block.heading)}:** " if block.heading else ""
+            parts.append(heading + _escaped(block.text))
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return _MARKED.sub(r"\\\g<0>", visible(text))
 
 
 def page_html(page: Page) -> str:
