@@ -15,10 +15,12 @@ from precice_xml_helpers import configuration, coupling, scheme
 from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
+from precice_lb.case.case import case_from
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models.published.normal_form import PMNFRegressor
 from precice_lb.recommend import load_sources, recommend_split
+from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.posterior import DRAWS
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
@@ -127,6 +129,35 @@ def test_budgets_without_a_choice_are_no_trouble() -> None:
         assert found.rank_intervals["Solid"] == (1, 1)
     alone = recommend_split({"Fluid": CASE["Fluid"]}, 8)
     assert (alone.split, alone.alternatives) == ({"Fluid": 8}, {})
+    assert [(warning.code, warning.values) for warning in alone.warnings] == [
+        ("only-participant", {"participant": "Fluid"})
+    ]
+
+
+def test_what_a_case_says_of_learner_and_unknowns_counts() -> None:
+    unknowns = {"Fluid": {"degrees_of_freedom": 300}, "Solid": {"degrees_of_freedom": 100}}
+    found = recommend_split(CASE, 64, case=case_from({"runs": {"learner": "pmnf"}, "participants": unknowns}))
+    assert found.learner == "pmnf"
+    assert found.alternatives["degrees-of-freedom"].split == {"Fluid": 48, "Solid": 16}
+
+
+def test_a_present_split_that_failed_is_not_compared() -> None:
+    present = {"Fluid": 32, "Solid": 32}
+    found = recommend_split(CASE, 64, present=present, failed=[FailedSplit(present, ("001",))])
+    assert "present" not in found.alternatives
+    warnings = [(warning.code, warning.values) for warning in found.warnings]
+    assert ("not-compared", {"split": "present", "why": "its runs failed"}) in warnings
+
+
+def test_the_chosen_point_counts_nodes_and_cores() -> None:
+    found = recommend_split(CASE, nodes=8, cores_per_node=8, maximum={"Solid": 12}, prefer="time")
+    assert found.rank_intervals["Solid"][1] <= 12
+    chosen = found.plan.chosen
+    assert (chosen.cores, chosen.budget) == (sum(found.split.values()), 8)
+    assert chosen.core_hours == pytest.approx(chosen.window_seconds * chosen.cores / 3600, rel=1e-12)
+    cheapest = found.plan.tradeoff.points[0]
+    assert cheapest.efficiency == 1.0
+    assert chosen.efficiency == pytest.approx(cheapest.core_hours / chosen.core_hours, rel=1e-12)
 
 
 def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
