@@ -26,7 +26,6 @@ from clock_helpers import study_environment
 from slurm_helpers import ask, submit, wait_until
 
 from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
-from precice_lb.campaign.launch import write_scripts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -156,26 +155,6 @@ def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        ("state=down", "waits and does not start by itself: PartitionDown; change the options of the job, or ask"),
-        ("state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
-    ],
-)
-def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
-    runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
-    log = tmp_path / "campaign" / "campaign.log"
-    ask("scontrol", "update", "partitionname=main", setting)
-    try:
-        campaign = Watched(write_slurm_study(tmp_path, runs=runs))
-        wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
-    finally:
-        ask("scontrol", "update", "partitionname=main", "state=up")
-    assert [run.outcome for run in campaign.end().runs] == ["finished", "finished"]
-    assert log.read_text().count(told) == 1
-
-
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:
     path = write_slurm_study(tmp_path, solver=WAITS_FIRST, extra="[case.environment]\nFIRST_SECONDS = '2'")
     directory = tmp_path / "campaign"
@@ -191,32 +170,3 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
     assert [record.outcome for record in result.runs] == ["finished"]
     assert events[0].kind == "resumed"
     assert str(events[0]) == (f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank")
-
-
-WHERE = """\
-import os
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
-"""
-
-
-@pytest.mark.parametrize("kind", ["own nodes", "heterogeneous"])
-def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
-    path = write_slurm_study(tmp_path, f'name = "slurm"\nmpi = "{mpi}"\nranks_per_node = 2', solver=WHERE)
-    nodes = {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]}
-    if kind == "heterogeneous":
-        path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
-        nodes["Right"] = ["n2", "n3"]
-    write_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path / "launch")
-    script = tmp_path / "launch" / "job.sbatch"
-    assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
-    submit(script, tmp_path)
-    for name, ranks in (("Left", 3), ("Right", 2)):
-        expected = [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
-        assert ranks_on(tmp_path / "case", name) == expected
-
-
-def ranks_on(case: Path, name: str) -> list[str]:
-    """What the ranks of a participant say, without what srun does."""
-    return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))

@@ -16,9 +16,7 @@ from precice_lb.campaign.state import CampaignResult, RunRecord
     ("table", "line", "key"),
     [
         ("[runs]", 'design = "grid"', "runs.design"),
-        ("[recommend]", 'inside = ["out"]', "recommend.inside"),
         ("[[runs.meshes]]", "runs = 2", "runs.meshes"),
-        ("[emulation]", 'law = "law.json"', "emulation"),
     ],
 )
 def test_keys_of_a_study_are_named_and_ignored(
