@@ -15,12 +15,10 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
-    check_threads,
     recording,
     run_study,
     state_of,
     write_study,
-    write_threads,
 )
 from clock_helpers import study_environment
 from slurm_helpers import ask, submit, wait_until
@@ -104,15 +102,6 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
 
 
-def test_threads_of_a_solver_without_mpi(tmp_path: Path) -> None:
-    # Slurm counts the cores of its virtual nodes, this machine has fewer.
-    launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
-    study = write_threads(tmp_path, launcher=launcher, network='network = "lo"', right='options = ["--comment=right"]')
-    result = run_study(study)
-    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
-    check_threads(tmp_path / "campaign")
-
-
 def write_slurm_study(
     directory: Path, launcher: str = 'name = "slurm"', *, runs: str = ONE_SPLIT, **tables: str
 ) -> Path:
@@ -137,22 +126,6 @@ class Watched:
     def end(self) -> CampaignResult:
         """Wait for its end."""
         return self._result.result(300)
-
-
-def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
-    path = write_slurm_study(tmp_path, solver=WAITS_FIRST, extra="[case.environment]\nFIRST_SECONDS = '300'")
-    campaign = Watched(path)
-    try:
-        job = campaign.job()
-        ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
-        result = campaign.end()
-    finally:
-        subprocess.run(["scontrol", "update", "nodename=n0", "state=resume"], capture_output=True, check=False)
-        wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
-    lost, again = result.runs
-    assert (lost.outcome, lost.error) == ("lost", f"job {job} ended as NODE_FAIL")
-    assert again.outcome == "finished"
-    assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
 
 
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:

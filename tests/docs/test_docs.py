@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from markdown_helpers import ROOT, generated, pages
+from markdown_helpers import ROOT, pages
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +27,3 @@ def test_documentation_builds_without_warnings(built: Path) -> None:
         if page.is_relative_to(ROOT / "docs"):
             html = built / page.relative_to(ROOT / "docs").with_suffix(".html")
             assert html.is_file(), page
-
-
-def test_every_tutorial_and_every_room_has_a_page(built: Path) -> None:
-    tutorials = {path.parent.name for path in ROOT.glob("tutorials/*/README.md")}
-    assert {path.stem for path in (built / "tutorials").glob("*.html")} == tutorials
-    assert "pulse" in tutorials
-    packages = generated().packages()
-    assert {path.name.removesuffix(".html") for path in (built / "api").glob("*.html")} == set(packages)
-    assert {"precice_lb.split", "precice_lb.recommend", "precice_lb.exceptions"} <= set(packages)
-    for package in packages:
-        assert package in (built / "reference" / "python.html").read_text(encoding="utf-8")
