@@ -23,7 +23,7 @@ from calibrate_helpers import (
 from clock_helpers import study_environment
 from slurm_helpers import ask, submit, wait_until
 
-from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
+from precice_lb.campaign import Event, read_study, run_campaign
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -40,12 +40,12 @@ if here.parent.name.startswith("001"):
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     # Comes first: jobs that have ended still count for a while.
     full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
-    campaign = Watched(write_slurm_study(tmp_path))
+    campaign = ThreadPoolExecutor().submit(run_study, write_slurm_study(tmp_path))
     time.sleep(2.0)
     assert set(ask("squeue", "--noheader", f"--jobs={full}", "--format=%T").split()) == {"PENDING"}
     assert not list(tmp_path.glob("campaign/runs/*/exits"))
     ask("scancel", full)
-    assert [run.outcome for run in campaign.end().runs] == ["finished"]
+    assert [run.outcome for run in campaign.result(300).runs] == ["finished"]
 
 
 def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
@@ -107,25 +107,6 @@ def write_slurm_study(
 ) -> Path:
     """Write a study of `write_case`'s case for Slurm."""
     return write_study(directory, runs=runs, launcher=launcher, case='network = "lo"', **tables)
-
-
-class Watched:
-    """The campaign of a study in another thread."""
-
-    def __init__(self, path: Path) -> None:
-        self.directory = path.parent / "campaign"
-        self._result = ThreadPoolExecutor().submit(run_study, path)
-
-    def job(self) -> str:
-        """Wait until the first run is a running job that has begun."""
-        wait_until(lambda: list(self.directory.glob("runs/001-*/stores/00/*.h5")), 60, "a job that has begun")
-        job = state_of(self.directory).runs[0].job
-        assert job is not None
-        return job
-
-    def end(self) -> CampaignResult:
-        """Wait for its end."""
-        return self._result.result(300)
 
 
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from markdown_helpers import ROOT, pages
 
 
-@pytest.fixture(scope="module")
-def built() -> Path:
-    """Build the pages, with every warning an error; after `make docs` there is little to build."""
+def test_documentation_builds_without_warnings() -> None:
+    """With every warning an error; after `make docs` there is little to build."""
     for package in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(package, reason="the extra docs is not installed")
     target = ROOT / "docs" / "_build" / "html"
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
-    return target
-
-
-def test_documentation_builds_without_warnings(built: Path) -> None:
     for page in pages():
         if page.is_relative_to(ROOT / "docs"):
-            html = built / page.relative_to(ROOT / "docs").with_suffix(".html")
+            html = target / page.relative_to(ROOT / "docs").with_suffix(".html")
             assert html.is_file(), page

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulation import read_laws
+from report_helpers import precice_lb
 from tutorial_helpers import (
     TUTORIALS,
     copy_tutorial,
@@ -54,24 +55,16 @@ def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
     assert float(left["time"]) == pytest.approx(40 * STEP)
 
 
-def precice_lb(*arguments, directory):
-    done = subprocess.run(
-        [sys.executable, "-m", "precice_lb", *arguments], cwd=directory, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
-    precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", directory=tmp_path)
-    assert "Left, 2 ranks" in precice_lb("summary", "stores", directory=tmp_path)
+    precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", cwd=tmp_path)
+    assert "Left, 2 ranks" in precice_lb("summary", "stores", cwd=tmp_path).stdout
     laws = read_laws(PLATE / "law.json")
     for run in load_runs([tmp_path / "stores"], complete=enrich):
         for name, part in run.participants.items():
             law = float(laws[name].seconds(part.ranks))
             assert law < np.median(part.compute_seconds) < 1.2 * law  # recorded on a busy machine
-    answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", directory=tmp_path)
-    assert json.loads(answer)["split"] == {"Left": 12, "Right": 4}
+    answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", cwd=tmp_path)
+    assert json.loads(answer.stdout)["split"] == {"Left": 12, "Right": 4}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +109,7 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
     directory, environment = compiled
     build, *_ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
     subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
-    precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
+    precice_lb("import", "precice-profiling", "runs", "--output", "stores", cwd=directory)
     (run,) = load_runs([directory / "stores"], complete=enrich)
     assert {name: part.ranks for name, part in run.participants.items()} == {"Left": 2, "Right": 6}
     for name, part in run.participants.items():
