@@ -336,19 +336,15 @@ if name == "Right":
 """
 
 
-def write_threads(
-    directory: Path, *, launcher: str = "oversubscribe = true", network: str = "", right: str = ""
-) -> Path:
+def write_threads(directory: Path) -> Path:
     """Write a study of Left on one rank and Right on one or two threads."""
     write_case(directory, THREADED)
     study = write_study(
         directory,
-        case=network,
         runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
-        launcher=launcher,
         extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
         left="maximum_ranks = 1",
-        right=f'threads = "free"\nmaximum_ranks = 2\n{right}',
+        right='threads = "free"\nmaximum_ranks = 2',
     )
     return recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
 

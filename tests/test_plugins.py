@@ -56,7 +56,6 @@ ENTRY_POINTS = """\
 [precice_lb.launchers]
 own = site_additions:OwnLauncher
 broken = site_broken:Launcher
-number = json:__doc__
 
 [precice_lb.readers]
 lines = site_additions:read
@@ -116,20 +115,15 @@ def test_a_launcher_of_another_distribution_runs_a_campaign(site: dict[str, str]
 def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], tmp_path: Path) -> None:
     cases = {
         'name = "own"\ngreting = "x"': "does not know this key, only greeting; did you mean 'greeting'?",
-        'name = "onw"': "expected one of broken, mpiexec, number, own, slurm, srun, template",
+        'name = "onw"': "expected one of broken, mpiexec, own, slurm, srun, template",
         'name = "broken"': "precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher",
-        'name = "number"': "launcher 'number': expected a dataclass derived from precice_lb.campaign.Launcher",
     }
-    studies = []
-    for number, launcher in enumerate(cases):
-        studies.append(write_study(tmp_path / str(number), runs=SPLIT, launcher=launcher))
+    studies = [write_study(tmp_path / str(at), runs=SPLIT, launcher=words) for at, words in enumerate(cases)]
     code = "import sys; from precice_lb.cli import main; print([main(['calibrate', path]) for path in sys.argv[1:]])"
     done = command(site, code, *studies, start="-c")
-    assert done.stdout == "[2, 2, 2, 2]\n", done.stderr
+    assert done.stdout == "[2, 2, 2]\n", done.stderr
     for words, line in zip(cases.values(), done.stderr.splitlines(), strict=True):
         assert words in line
-    assert "did you mean 'own'" in done.stderr.splitlines()[1]
-    assert "uninstall" in done.stderr.splitlines()[2]
 
 
 def test_a_name_that_is_taken_is_refused(site: dict[str, str], tmp_path: Path) -> None:

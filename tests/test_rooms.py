@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 from archive_helpers import unpack
-from conftest import FULL_COUNTS
 
 from precice_lb.rooms import ROOMS, hooks
 
 ROOT = Path(__file__).parents[1]
-# What needs no coupled run, which without libprecice is one with the embedded backend.
-CORE = ("case", "dataset", "ingest", "models", "recommend", "schedule", "split", "store")
-NEEDS_RUNS = ("schedule/test_schedule_recorded.py",)
 SMOKE = """
 import sys
 import precice_lb
@@ -46,14 +42,12 @@ def python(tree: Path, *arguments: object) -> str:
 
 
 def copy_without(rooms: list[str], directory: Path) -> Path:
-    """Copy package and tests without the folders of some rooms and their lines."""
-    for name in ("precice_lb", "tests", "configs", "benchmarks"):
-        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", directory)
-    table = directory / "precice_lb" / "rooms.py"
+    """Copy the package without the folders of some rooms and their lines."""
+    package = "precice_lb"
+    shutil.copytree(ROOT / package, directory / package, ignore=shutil.ignore_patterns("__pycache__"))
+    table = directory / package / "rooms.py"
     for room in rooms:
-        shutil.rmtree(directory / "precice_lb" / room)
-        shutil.rmtree(directory / "tests" / room)
+        shutil.rmtree(directory / package / room)
         text, lines = re.subn(rf'^    "{room}": .*\n', "", table.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert lines == 1
         table.write_text(text, encoding="utf-8")
@@ -72,9 +66,6 @@ def test_the_core_works_without(rooms: list[str], tmp_path: Path) -> None:
     said = python(tree, "-c", SMOKE, tree / "precice_lb" / "__init__.py", stores, *rooms)
     for command in ("partners", "watch", "guess", "inside", "chain"):
         assert (f"│ {command} " in said) == (command not in rooms)
-    if FULL_COUNTS:
-        left_out = [f"--ignore=tests/{name}" for name in NEEDS_RUNS]
-        python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{name}" for name in CORE))
 
 
 def test_every_hook_is_there() -> None:

@@ -87,16 +87,6 @@ def test_it_ends_when_another_run_is_not_worth_it() -> None:
     assert lost <= 0.02
 
 
-def test_an_answer_stands_until_something_is_told() -> None:
-    design = CalibrationDesign(("A", "B"), 32)
-    first = design.ask()
-    assert first == design.ask()
-    assert first is not None
-    first["A"] = 99
-    assert design.ask() != first
-    assert math.isnan(design.expected_regret)
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 100)), min_size=1, max_size=4), st.integers(0, 300))
 @settings(max_examples=200 if FULL_COUNTS else 10)
 def test_the_first_split_spends_what_bounds_allow(bounds: list[tuple[int, int]], spare: int) -> None:

@@ -15,18 +15,15 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
-    check_threads,
     recording,
     run_study,
     state_of,
     write_study,
-    write_threads,
 )
 from clock_helpers import study_environment
 from slurm_helpers import ask, submit, wait_until
 
-from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
-from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign import Event, read_study, run_campaign
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -43,12 +40,12 @@ if here.parent.name.startswith("001"):
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     # Comes first: jobs that have ended still count for a while.
     full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
-    campaign = Watched(write_slurm_study(tmp_path))
+    campaign = ThreadPoolExecutor().submit(run_study, write_slurm_study(tmp_path))
     time.sleep(2.0)
     assert set(ask("squeue", "--noheader", f"--jobs={full}", "--format=%T").split()) == {"PENDING"}
     assert not list(tmp_path.glob("campaign/runs/*/exits"))
     ask("scancel", full)
-    assert [run.outcome for run in campaign.end().runs] == ["finished"]
+    assert [run.outcome for run in campaign.result(300).runs] == ["finished"]
 
 
 def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
@@ -105,75 +102,11 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
 
 
-def test_threads_of_a_solver_without_mpi(tmp_path: Path) -> None:
-    # Slurm counts the cores of its virtual nodes, this machine has fewer.
-    launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
-    study = write_threads(tmp_path, launcher=launcher, network='network = "lo"', right='options = ["--comment=right"]')
-    result = run_study(study)
-    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
-    check_threads(tmp_path / "campaign")
-
-
 def write_slurm_study(
     directory: Path, launcher: str = 'name = "slurm"', *, runs: str = ONE_SPLIT, **tables: str
 ) -> Path:
     """Write a study of `write_case`'s case for Slurm."""
     return write_study(directory, runs=runs, launcher=launcher, case='network = "lo"', **tables)
-
-
-class Watched:
-    """The campaign of a study in another thread."""
-
-    def __init__(self, path: Path) -> None:
-        self.directory = path.parent / "campaign"
-        self._result = ThreadPoolExecutor().submit(run_study, path)
-
-    def job(self) -> str:
-        """Wait until the first run is a running job that has begun."""
-        wait_until(lambda: list(self.directory.glob("runs/001-*/stores/00/*.h5")), 60, "a job that has begun")
-        job = state_of(self.directory).runs[0].job
-        assert job is not None
-        return job
-
-    def end(self) -> CampaignResult:
-        """Wait for its end."""
-        return self._result.result(300)
-
-
-def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
-    path = write_slurm_study(tmp_path, solver=WAITS_FIRST, extra="[case.environment]\nFIRST_SECONDS = '300'")
-    campaign = Watched(path)
-    try:
-        job = campaign.job()
-        ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
-        result = campaign.end()
-    finally:
-        subprocess.run(["scontrol", "update", "nodename=n0", "state=resume"], capture_output=True, check=False)
-        wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
-    lost, again = result.runs
-    assert (lost.outcome, lost.error) == ("lost", f"job {job} ended as NODE_FAIL")
-    assert again.outcome == "finished"
-    assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
-
-
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        ("state=down", "waits and does not start by itself: PartitionDown; change the options of the job, or ask"),
-        ("state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
-    ],
-)
-def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
-    runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
-    log = tmp_path / "campaign" / "campaign.log"
-    ask("scontrol", "update", "partitionname=main", setting)
-    try:
-        campaign = Watched(write_slurm_study(tmp_path, runs=runs))
-        wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
-    finally:
-        ask("scontrol", "update", "partitionname=main", "state=up")
-    assert [run.outcome for run in campaign.end().runs] == ["finished", "finished"]
-    assert log.read_text().count(told) == 1
 
 
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:
@@ -191,32 +124,3 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
     assert [record.outcome for record in result.runs] == ["finished"]
     assert events[0].kind == "resumed"
     assert str(events[0]) == (f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank")
-
-
-WHERE = """\
-import os
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
-"""
-
-
-@pytest.mark.parametrize("kind", ["own nodes", "heterogeneous"])
-def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
-    path = write_slurm_study(tmp_path, f'name = "slurm"\nmpi = "{mpi}"\nranks_per_node = 2', solver=WHERE)
-    nodes = {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]}
-    if kind == "heterogeneous":
-        path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
-        nodes["Right"] = ["n2", "n3"]
-    write_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path / "launch")
-    script = tmp_path / "launch" / "job.sbatch"
-    assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
-    submit(script, tmp_path)
-    for name, ranks in (("Left", 3), ("Right", 2)):
-        expected = [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
-        assert ranks_on(tmp_path / "case", name) == expected
-
-
-def ranks_on(case: Path, name: str) -> list[str]:
-    """What the ranks of a participant say, without what srun does."""
-    return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))

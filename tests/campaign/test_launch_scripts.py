@@ -115,23 +115,18 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("in_turns", [False, True])
-def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str, in_turns: bool) -> None:
+def test_ranks_in_turns_have_the_same_cores(tmp_path: Path, mpiexec: str) -> None:
     cores = available_cores()
     if len(cores) < 2:
         pytest.skip("one core alone")
     path = study_of(tmp_path, launcher=f'program = "{mpiexec}"')
-    if in_turns:
-        changed(path, ("ranks = 4\n", 'ranks = 2\nshared = "Left/Right"\n'))
+    changed(path, ("ranks = 4\n", 'ranks = 2\nshared = "Left/Right"\n'))
     for solver in (tmp_path / "case").rglob("solver.py"):
         solver.write_text(WITHOUT_MPI)
-    assert main(["launch", "--study", str(path), "--split", "Left=2,Right=2" if in_turns else "Left=1,Right=1"]) == 0
+    assert main(["launch", "--study", str(path), "--split", "Left=2,Right=2"]) == 0
     folder = tmp_path / "study-campaign" / "launch"
-    assert sorted(entry.name for entry in folder.iterdir()) == [*([] if in_turns else ["job.sbatch"]), "run.sh"]
+    assert [entry.name for entry in folder.iterdir()] == ["run.sh"]
     # Who sets the threads of OpenMP has no fewer cores by that.
     done = run(folder / "run.sh", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
-    lines = said(tmp_path / "case")
-    both = [f"{{}} cores {core}" for core in cores[:2]]
-    expected = {"Left": both, "Right": both} if in_turns else {"Left": both[:1], "Right": both[1:]}
-    assert lines == {name: [line.format(name) for line in rows] for name, rows in expected.items()}
+    assert said(tmp_path / "case") == {n: [f"{n} cores {core}" for core in cores[:2]] for n in ("Left", "Right")}

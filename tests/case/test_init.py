@@ -13,7 +13,6 @@ from calibrate_helpers import CONFIGURATION, changed, program
 from report_helpers import refused
 
 from precice_lb.campaign import Study, read_study
-from precice_lb.campaign.init import first_command, read_script
 from precice_lb.cli import main
 
 # How the tutorials begin and end what starts a solver.
@@ -111,10 +110,11 @@ def test_who_has_run_before_is_whose_command_is_wanted(capsys: pytest.CaptureFix
     assert "present: 1 rank" in text
 
 
-def test_nothing_known_is_a_valid_file_with_a_mark_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    lay_out("Left", "Right", {})
+def test_what_cannot_be_read_is_a_valid_file_with_a_mark_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = {"left-a/run": "python3 a.py", "left-a/a.py": "not python (", "right-b/run": "echo 'unbalanced"}
+    lay_out("Left", "Right", scripts)
     _, marks = written(capsys)
-    assert [mark.partition(":")[0] for mark in marks] == ["how Left starts", "how Right starts"]
+    assert [mark.partition(":")[0] for mark in marks] == ["whether it can run on several ranks", "how Right starts"]
     # Valid TOML; what is missing is refused by name.
     assert "no such program" in refused(capsys, "calibrate", "study.toml")
 
@@ -167,34 +167,3 @@ def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
     study = read_study("study.toml")
     assert (study.launcher.name, study.budget) == ("mpiexec", 2)
     assert any("sinfo" in mark and "Unable to contact" in mark for mark in marks)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("mpirun -n 4 ./solver -parallel > log 2>&1 &", ["mpirun", "-n", "4", "./solver", "-parallel"]),
-        ("export A=1\nsolver \\\n  --mesh fine | tee log", ["solver", "--mesh", "fine"]),
-        ("cd build && ./solver", ["./solver"]),
-        ("if [ $# -eq 0 ]; then\n  ./one\nelse\n  ./two\nfi\n", ["./one"]),
-        ("echo 'unbalanced\n", []),
-        ("solve() {\n ./inner\n}\n", []),
-    ],
-)
-def test_the_command_of_a_shell_script(text: str, expected: list[str]) -> None:
-    assert first_command(BEGIN + text + END) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("precice.Participant('A', 'c.xml', 0, 1)", (True, 1)),
-        ("\nParticipant('A', 'c.xml', solver_process_index=0, solver_process_size=1)", (True, 2)),
-        ("rank = 0\nsize = 1\np = Participant(n, c, rank, size)", (True, 3)),
-        ("size = 1\nsize = MPI.COMM_WORLD.size\nParticipant(n, c, 0, size)", (True, None)),
-        ("Participant('left')", (False, None)),
-        ("not python (", (False, None)),
-    ],
-)
-def test_ranks_in_a_script(text: str, expected: tuple[bool, int | None], tmp_path: Path) -> None:
-    (tmp_path / "solver.py").write_text(text)
-    assert read_script(tmp_path / "solver.py")[:2] == expected

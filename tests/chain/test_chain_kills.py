@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from calibrate_helpers import alive, finished_runs, runs_of
 from conftest import FULL_COUNTS
-from segment_helpers import assert_state, assert_whole, write_chain, write_copies
+from segment_helpers import assert_whole, write_copies
 
 from precice_lb.campaign.state import RunRecord
 
@@ -28,16 +28,6 @@ plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 run_with(planned(*plan), read_study(sys.argv[1]), Path(sys.argv[2]), report=None)
 """
 SPLITS = [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}]
-# Kills who started it, once, as a machine that goes down between a segment's run and the collection of its state.
-KILLS = """\
-import os, pathlib, signal
-mark = pathlib.Path(os.environ["MARK"])
-tries = int(mark.read_text()) if mark.exists() else 0
-mark.write_text(str(tries + 1))
-if tries == 0:
-    os.kill(os.getppid(), signal.SIGKILL)
-    signal.pause()
-"""
 
 
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
@@ -90,18 +80,3 @@ def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path)
             ranks = [tuple(split.values())[at] for split in SPLITS]
             lines = [f"{segment + 1} {4 * segment} {ranks[segment]}" for segment in range(3)]
             assert (last / f"state-{name}.npy").read_text().splitlines() == lines
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_segment_whose_state_was_not_collected_is_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = write_chain(tmp_path, right='collect = ["python kills.py"]')
-    (tmp_path / "case" / "kills.py").write_text(KILLS)
-    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
-    assert not drive(study, tmp_path / "chain", None)
-    assert finished_runs(tmp_path / "chain") == []
-    assert drive(study, tmp_path / "chain", None)
-    assert_state(tmp_path / "chain" / assert_as_planned(tmp_path / "chain", []).directory, 12)
-    assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
-    assert (tmp_path / "mark").read_text() == "4"

@@ -29,9 +29,6 @@ def test_a_campaign_s_identity_takes_no_notice_of_a_chain(tmp_path: Path) -> Non
     without = read_study(write_study(tmp_path))
     assert without.chain is None
     assert with_chain.identity() == without.identity()
-    assert sorted(without.identity()["participants"]["Left"]) == [
-        *("command", "degrees_of_freedom", "directory", "prepare", "ranks_per_node", "templates")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,15 @@ def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm:
     wait_until(lambda: slurm.states() == ["COMPLETED"])
 
 
-def test_a_run_that_is_cancelled_says_nothing_of_its_split(tmp_path: Path, slurm: FakeSlurm) -> None:
+@pytest.mark.parametrize("end", ["CANCELLED", "NODE_FAIL"])
+def test_a_run_that_is_cancelled_or_loses_its_node_says_nothing_of_its_split(
+    tmp_path: Path, slurm: FakeSlurm, end: str
+) -> None:
+    slurm.set("ends", end)
     result = campaign(tmp_path, FIRST.replace("{}", CANCELS))
     assert [run.outcome for run in result.runs] == ["lost", "finished", "finished"], [run.error for run in result.runs]
     lost, again, _ = result.runs
-    error = "job 1 ended as CANCELLED"
+    error = f"job 1 ended as {end}"
     assert (lost.split, lost.error, lost.blamed, lost.reasons) == (again.split, error, [], [])
     assert result.failed_splits == ()
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))

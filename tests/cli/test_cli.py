@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from archive_helpers import unpack
 from clock_helpers import emulated_clock
@@ -39,11 +38,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_csv(tmp_path / "times.csv", {"Inner": falling(2.0), "Outer": falling(1.0)})
-
-
 # --- results -------------------------------------------------------------------------------------------------------
 
 
@@ -61,19 +55,6 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     assert json.loads((tmp_path / "recommendation.json").read_text()) == values
     assert done.stderr == f"wrote {tmp_path / 'recommendation.json'}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["recommendation.json"]
-
-
-def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def split(*arguments: str) -> dict[str, int]:
-        return dict(recommended(capsys, table, "--ranks", "24", *arguments)["split"])
-
-    free = split()
-    assert free["Inner"] > free["Outer"]
-    assert split("--set", "participants.Outer.minimum_ranks=20")["Outer"] >= 20
-    assert split("--set", "participants.Inner.maximum_ranks=5")["Inner"] <= 5
-    # Serial coupling minimises the sum a/p + b/(24 - p): p is to 24 - p as the roots of a and b.
-    serial = split("--coupling", "serial")
-    assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
 
 
 def test_a_terminal_that_cannot_show_a_name_still_gets_the_table(tmp_path: Path) -> None:

@@ -98,9 +98,3 @@ def test_bash_completes_commands_options_and_values(tmp_path: Path, capsys: pyte
     assert "--threshold" in complete(script, "precice-lb", "watch", "--")
     assert complete(script, "precice-lb", "watch", "--format", "") == ["table", "json"]
     assert complete(script, "precice-lb", "export", "--once", "--format", "p") == ["perfetto"]
-
-
-def test_the_package_loads_nothing_before_it_is_asked_for() -> None:
-    code = "import sys, precice_lb; print(*{'scipy', 'sklearn', 'matplotlib', 'pandas', 'mpi4py'} & set(sys.modules))"
-    command = [sys.executable, "-c", code]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"

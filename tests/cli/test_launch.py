@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 from calibrate_helpers import program, write_case
 from report_helpers import precice_lb, refused
+from slurm_helpers import wait_until
 
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.case import patch_configuration
@@ -117,20 +117,13 @@ def test_a_signal_ends_all_ranks_but_not_under_nohup(
     command = [*under, sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers(seconds, seconds)]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(case)
+        logs = [case / f"{name}.log" for name in ("Left", "Right")]
+        wait_until(lambda: all(log.exists() and log.read_text() for log in logs))
         running.send_signal(number)
         assert running.wait(timeout=300) == code
     finally:
         running.kill()
     assert not of_this_case(case)
-
-
-def wait_for(case: Path) -> None:
-    """Wait until both participants have said something."""
-    end = time.monotonic() + 300
-    while not all((path := case / f"{name}.log").exists() and path.read_text() for name in ("Left", "Right")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 # --- scripts -------------------------------------------------------------------------------------------------------

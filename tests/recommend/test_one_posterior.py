@@ -12,7 +12,6 @@ from precice_lb.campaign.worth import next_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.posterior import geometric_mean
 from precice_lb.report.charts import landscape_of
-from precice_lb.report.page import Evidence, build_page
 from precice_lb.split import SharedCores
 
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
@@ -59,22 +58,6 @@ def test_the_landscape_has_what_sharing_cores_costs() -> None:
     assert geometric_mean(found.expected.windows(counts, replay=False)) == pytest.approx(
         found.window_seconds, rel=1e-12
     )
-
-
-@pytest.mark.parametrize("learner", ["bayes", "pmnf"])
-def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = recommended(3, learner=learner, seed=3, within=0.05)
-
-    def again(*_: object, **__: object) -> None:
-        raise AssertionError("fitted or drawn again")
-
-    for model in found.models.values():
-        for name in {"fit", "draw"} & set(dir(model)):
-            monkeypatch.setattr(type(model), name, again)
-    page = build_page(Evidence(found))
-    assert {"scaling", "comparison"} <= {chart.name for chart in page.charts}
-    assert np.isnan(next_runs(found).regret) != hasattr(found.models["Fluid"], "draw")
-    assert "could not be made" not in str([section.blocks[0] for section in page.sections])
 
 
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -77,16 +76,6 @@ def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_pa
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_page_and_its_figures_are_written(page: Page, tmp_path: Path) -> None:
-    html, *figures = write_report(page, tmp_path / "out", tmp_path / "drawn")
-    assert html == tmp_path / "out" / "report.html"
-    assert figures == [tmp_path / "drawn" / f"{chart.name}.svg" for chart in page.charts]
-    text = html.read_text()
-    for section in page.sections:
-        assert f'id="{section.name}"' in text
-    assert all(ET.parse(path).getroot().tag.endswith("svg") for path in figures)
 
 
 # --- names that are not harmless -------------------------------------------------------------------------------------

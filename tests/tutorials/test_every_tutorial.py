@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import h5py
@@ -67,14 +65,3 @@ def test_wrong_arguments_are_refused_before_anything_runs(wrong_files: Path, blo
     assert done.returncode == 2
     assert expected in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.fenicsx
-@pytest.mark.mpi
-def test_a_partition_of_other_cells_is_refused(wrong_files: Path, fenicsx_python: str) -> None:
-    script = TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py"
-    command = [fenicsx_python, "-m", "precice_lb", "run", script, "--cells", "4", "--partition", "ranks.txt"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
-    done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2
-    assert "expected ranks below 1 for 768 cells, one per line" in done.stderr

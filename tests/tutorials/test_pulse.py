@@ -19,21 +19,6 @@ PULSE = TUTORIALS / "pulse"
 acoustics, domains, plot = tutorial_modules("pulse", "acoustics", "domains", "plot")
 
 
-@pytest.mark.parametrize(("emulated", "refine"), [(False, 1), (True, 1), (False, 2), (False, 3)])
-def test_the_nearest_neighbour_is_never_a_tie(emulated, refine):
-    vertices = {
-        name: acoustics.Domain(domains.build_mesh(name, emulated=emulated, refine=refine)).vertices
-        for name in ("Inner", "Outer")
-    }
-    for name, here in vertices.items():
-        there = vertices["Outer" if name == "Inner" else "Inner"]
-        np.testing.assert_allclose(np.abs(here).max(axis=1), 0.5, atol=1e-15)  # on the interface
-        assert len(np.unique(here.round(12), axis=0)) == len(here)  # no vertex twice
-        distance = np.linalg.norm(here[:, None] - there[None], axis=2)
-        nearest, second = np.partition(distance, 1, axis=1)[:, :2].T
-        assert (second - nearest).min() > 1e-4
-
-
 REWRITTEN = """
 import itertools
 import pulse

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from slurm_helpers import wait_until
 from tutorial_helpers import TUTORIALS, copy_tutorial, run_together, script_environment
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
@@ -52,23 +50,3 @@ def test_scripts_run_compare_and_clean(name: str, tmp_path: Path, mpiexec: str, 
     subprocess.run(["./clean.sh"], cwd=case, env=environment, check=True, capture_output=True)
     assert {path for path in case.rglob("*") if "__pycache__" not in path.parts} == before
     assert subprocess.run(compare, cwd=case, env=environment, capture_output=True, check=False).returncode == 2
-
-
-ENDLESS = "trap 'touch stopped; exit' TERM\ntouch begun\nwhile true; do sleep 0.05; done\n"
-FAILING = "until [ -e ../left-test/begun ] && [ -e ../right-test/begun ]; do sleep 0.05; done\nexit 3\n"
-
-
-def test_one_that_fails_stops_the_others(tmp_path: Path) -> None:
-    shutil.copytree(TUTORIALS / "tools", tmp_path / "tools")
-    case = tmp_path / "case"
-    for name, script in {"left": ENDLESS, "right": ENDLESS, "failing": FAILING}.items():
-        path = case / f"{name}-test" / "run.sh"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"#!/usr/bin/env bash\nset -e -u\n{script}")
-        path.chmod(0o755)
-    shutil.copy(TUTORIALS / "climate" / "run-all.sh", case)
-    done = subprocess.run(["./run-all.sh"], cwd=case, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("./failing-test/run.sh failed; its log says why. The other solvers are stopped.\n")
-    assert done.stderr.count("failed") == 1
-    wait_until(lambda: {path.parent.name for path in case.glob("*/stopped")} == {"left-test", "right-test"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulation import read_laws
+from report_helpers import precice_lb
 from tutorial_helpers import (
-    ROOT,
     TUTORIALS,
     copy_tutorial,
     couple,
@@ -23,7 +22,6 @@ from tutorial_helpers import (
     tutorial_modules,
 )
 
-from precice_lb.campaign import read_study
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
 
@@ -57,39 +55,16 @@ def test_two_halves_are_one_plate_on_any_ranks(mpiexec, tmp_path, ranks):
     assert float(left["time"]) == pytest.approx(40 * STEP)
 
 
-def precice_lb(*arguments, directory):
-    done = subprocess.run(
-        [sys.executable, "-m", "precice_lb", *arguments], cwd=directory, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
-    precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", directory=tmp_path)
-    assert "Left, 2 ranks" in precice_lb("summary", "stores", directory=tmp_path)
+    precice_lb("import", "precice-profiling", str(PLATE / "recorded"), "--output", "stores", cwd=tmp_path)
+    assert "Left, 2 ranks" in precice_lb("summary", "stores", cwd=tmp_path).stdout
     laws = read_laws(PLATE / "law.json")
     for run in load_runs([tmp_path / "stores"], complete=enrich):
         for name, part in run.participants.items():
             law = float(laws[name].seconds(part.ranks))
             assert law < np.median(part.compute_seconds) < 1.2 * law  # recorded on a busy machine
-    answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", directory=tmp_path)
-    assert json.loads(answer)["split"] == {"Left": 12, "Right": 4}
-
-
-@pytest.mark.parametrize("study", ["adapt-your-solver", "adapt-your-solver-cpp", "adapt-your-solver-threads"])
-def test_the_commands_of_the_studies_have_the_costs_of_the_laws(tmp_path, study):
-    # A study names programs that must be there.
-    shutil.copytree(TUTORIALS, tmp_path / "tutorials")
-    for program in ("plate", "plate-threads"):
-        (tmp_path / "tutorials" / "adapt-your-solver" / "solver-cpp" / program).touch(mode=0o755)
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    laws = read_laws(PLATE / "law.json")
-    for participant in read_study(tmp_path / "configs" / f"{study}.toml").participants:
-        *_, serial, work = shlex.split(participant.command)
-        law = laws[participant.name]
-        assert (law.serial, law.work) == (float(serial), float(work))
-        assert law.surface == law.logarithmic == law.noise == 0.0
+    answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", cwd=tmp_path)
+    assert json.loads(answer.stdout)["split"] == {"Left": 12, "Right": 4}
 
 
 @pytest.fixture(scope="module")
@@ -130,32 +105,11 @@ def test_the_solver_in_c_plus_plus_does_the_same(compiled, right):
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_the_solver_in_c_plus_plus_has_the_threads_of_its_split(tmp_path, compiled):
-    directory, environment = compiled
-    copy_tutorial("adapt-your-solver", tmp_path / "run", windows=40)
-    commands = " : ".join(
-        f"{directory / 'solver-cpp' / program} {name} 0 0 {name}.txt"
-        for name, program in (("Left", "plate"), ("Right", "plate-threads"))
-    )
-    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", "Left=left-cpp,Right=right-openmp"]
-    words += ["--set", "launcher.oversubscribe=true", "--"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precice_lb", *words, *shlex.split(commands)],
-        cwd=tmp_path / "run", env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Right: env OMP_NUM_THREADS=2 PRECICE_LB_THREADS=2 " in done.stdout
-    assert (tmp_path / "run" / "Right.log").read_text().startswith("Right: 1 x 2 threads, each rank on ")
-    assert_one_plate(tmp_path / "run" / "left-cpp" / "Left.txt", tmp_path / "run" / "right-openmp" / "Right.txt", 40)
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
 def test_what_the_readme_does_with_the_compiled_solver(compiled):
     directory, environment = compiled
     build, *_ = re.findall(r"<!-- not run: needs libprecice[^>]*-->\n```\w*\n(.*?)```", README, flags=re.DOTALL)
     subprocess.run(["bash", "-ec", build], cwd=directory, env=environment, check=True, timeout=300)
-    precice_lb("import", "precice-profiling", "runs", "--output", "stores", directory=directory)
+    precice_lb("import", "precice-profiling", "runs", "--output", "stores", cwd=directory)
     (run,) = load_runs([directory / "stores"], complete=enrich)
     assert {name: part.ranks for name, part in run.participants.items()} == {"Left": 2, "Right": 6}
     for name, part in run.participants.items():

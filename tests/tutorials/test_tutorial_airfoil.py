@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from tutorial_helpers import COUPLED, TUTORIALS, assert_same_fields, couple_copy, tutorial_modules
+from tutorial_helpers import COUPLED, assert_same_fields, couple_copy, tutorial_modules
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
 
-AIRFOIL = TUTORIALS / "airfoil"
-SOLVER = AIRFOIL / "solver-python" / "airfoil.py"
 WINDOWS = 50
-COARSE = ("--coarsen", "2")
 POROUS = "--pores 40"
 PARTITION = (np.arange(96) // 5) % 3  # of the inner domain's blocks: those of a rank lie all over it
 
@@ -40,22 +34,6 @@ def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     held = run.participants["Inner"].rank_counts
     np.testing.assert_array_equal(held["porous"], porous)
     np.testing.assert_array_equal(held["fluid"], 36 * np.bincount(PARTITION) - porous)
-
-
-def test_the_mesh_of_blocks_counts_all_cells_where_they_are(tmp_path):
-    meshio = pytest.importorskip("meshio")
-    command = [sys.executable, "-m", "precice_lb", "run", str(SOLVER), "Inner", "--blocks", "blocks.vtu", *COARSE]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
-    mesh = meshio.read(tmp_path / "blocks.vtu")
-    (quads,) = (cells.data for cells in mesh.cells)
-    fluid, porous = (mesh.cell_data[name][0] for name in ("fluid", "porous"))
-    np.testing.assert_array_equal(fluid + porous, np.full(96, 36))
-    domain = case.build_scheme("Inner", coarsen=2).domain
-    centres = domain.centres.mean(axis=(1, 2))
-    np.testing.assert_allclose(mesh.points[quads].mean(axis=1)[:, :2], centres, atol=1e-12)
-    inside = case.Airfoil.contains(*np.moveaxis(domain.centres, -1, 0)).sum(axis=(1, 2))
-    assert np.all(porous >= inside)  # cells that it covers in part are porous too
-    assert porous.sum() < 2 * inside.sum()
 
 
 def test_pores_slow_the_fluid_by_their_law():

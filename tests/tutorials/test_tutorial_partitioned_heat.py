@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, recommended_by_campaign, run_together
+from tutorial_helpers import ROOT, TUTORIALS, copy_tutorial, run_together
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -89,12 +89,3 @@ def test_a_laminate_is_solved_whoever_has_its_cells(fenicsx_python, tmp_path, ba
     for name, amounts in held.items():
         np.testing.assert_array_equal(part.rank_counts[name], np.bincount(ranks, amounts))
     assert np.all((part.rank_sections["assembly"] > 0) & (part.rank_sections["assembly"] < part.rank_solve))
-
-
-@pytest.mark.slow("a campaign of minutes where ranks share cores")
-@pytest.mark.precice
-def test_a_campaign_ends_with_a_report(fenicsx_python, tmp_path):
-    found = recommended_by_campaign("partitioned-heat", tmp_path, fenicsx_python)
-    assert set(found["split"]) == {"Dirichlet", "Neumann"}
-    assert sum(found["split"].values()) <= 4
-    assert "Dirichlet" in (tmp_path / "report" / "report.html").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tutorial_helpers import ROOT, copy_tutorial, recommended_by_campaign, run_together, tutorial_modules
+from tutorial_helpers import ROOT, copy_tutorial, run_together, tutorial_modules
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -89,10 +89,3 @@ class TestCoupled:
             assert len(list((tmp_path / place).glob("*/precice-lb-store"))) == (2 if recorded else 0)
         plain, recorded = (next((tmp_path / place).glob("*/macro.npz")).read_bytes() for place in ("plain", "recorded"))
         assert plain == recorded
-
-    @pytest.mark.slow("a campaign of minutes where ranks share cores")
-    def test_a_campaign_ends_with_a_report(self, micro_python, tmp_path):
-        found = recommended_by_campaign("two-scale-heat", tmp_path, micro_python)
-        assert set(found["split"]) == {"Macro", "Micro"}
-        assert sum(found["split"].values()) <= 4
-        assert "Micro" in (tmp_path / "report" / "report.html").read_text()
