@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,12 +26,9 @@ from record_helpers import (
 from store_helpers import PARALLEL, metadata
 
 from precice_lb import embedded
-from precice_lb.cli import app
-from precice_lb.cli.commands import at_end
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
@@ -96,12 +92,6 @@ def test_wrong_settings_are_one_warning(
     if name != "DIR":
         store = only_store(tmp_path)
         assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
-
-
-def test_wrong_settings_leave_a_real_run_alone(tmp_path: Path) -> None:
-    wrong = {"DIR": "/proc/nowhere", "METADATA": "{broken", "RECORD": "maybe", "STORE": "tape", "THREADS": "0"}
-    run_pair(tmp_path, PYTHONWARNINGS="error", **{f"PRECICE_LB_{name}": value for name, value in wrong.items()})
-    assert len(_results(tmp_path)) == 2
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -203,20 +193,6 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert count == "0"
 
 
-@pytest.mark.parametrize("name", ["--help", "-h", "--version", "-", "--", "a=b", "--write=summary"])
-def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = mock.Mock()
-    monkeypatch.setattr("subprocess.Popen", started)
-    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
-    action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
-    assert action is not None
-    action()
-    ((command,), _) = started.call_args
-    function, bound, _ = app.parse_args(command[3:], print_error=False, exit_on_error=False)
-    assert function is at_end
-    assert (bound.kwargs["participant"], bound.kwargs["write"]) == (name, "recommend")
-
-
 def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,15 +225,6 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     # A file lags behind by an eighth of the run at most, and not by more than 512 windows.
     assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 8, 1)).all()
     assert steps.max() == 512
-
-
-def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
-    for window in range(1, 9000, 7):
-        others, mine = flush_after(window), window
-        while mine < others:
-            assert flush_after(mine) == others
-            mine = flush_after(mine, 3e9)
-        assert mine == others
 
 
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:

@@ -160,11 +160,3 @@ def test_one_file_records_solvers_on_libprecice(tmp_path: Path) -> None:
     assert [(result.returncode, "warning" in result.stderr) for result in results.values()] == [(0, False)] * 2
     assert_whole(tmp_path)
     assert {path.suffix for path in find_stores([tmp_path])} == {".spool"}
-
-
-def test_the_file_has_the_name_that_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "--recorder", "--output", str(tmp_path / "other.py")]) == 2
-    assert capsys.readouterr().err == (
-        "precice-lb: error: --output: expected a file called precice_lb_recorder.py, which solvers import, found "
-        f"{tmp_path}/other.py; rename it\n"
-    )

@@ -6,7 +6,6 @@ import dataclasses
 import fcntl
 import importlib
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -39,7 +37,6 @@ from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
 from precice_lb.recommend import load_sources
 from precice_lb.report.blocks import Paragraph, Table
-from precice_lb.store import rank_file
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import find_stores, read_store
@@ -47,7 +44,7 @@ from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
-from precice_lb.watch.view import watch_blocks, watch_table
+from precice_lb.watch.view import watch_blocks
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
@@ -152,21 +149,6 @@ def assert_as_read(seen: Snapshot, run: CoupledRun) -> None:
         latest = expected.windows > expected.windows[-1] - seen.latest
         assert part.compute_seconds == pytest.approx(float(np.median(expected.compute_seconds[latest])))
         assert part.wait_seconds == pytest.approx(float(np.median(expected.wait_seconds[latest])))
-
-
-def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "AB":
-        path = write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 30)], name)
-        os.utime(path, (time.time() - 60, time.time() - 60))
-    observer = Observer(tmp_path)
-    first = observer.poll()
-    opened = mock.Mock(wraps=rank_file.opened)
-    monkeypatch.setattr(rank_file, "opened", opened)
-    second = observer.poll()
-    assert not opened.called
-    assert first is not None
-    assert second is not None
-    assert watch_blocks(first) == watch_blocks(second)
 
 
 def test_nothing_is_locked_and_no_lock_is_waited_for(tmp_path: Path) -> None:
@@ -377,26 +359,6 @@ def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     assert f"{expected}record one" in capsys.readouterr().err
     assert len(pauses) == polls
     assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing", *options)
-
-
-def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
-    code = f"""
-import os, sys
-from precice_lb.chain.document import CHAIN_FILE
-from precice_lb.cli import main
-lowered = []
-os.nice = lambda by: lowered.append(by) or sys.exit(0 if "scipy.stats" not in sys.modules else 1)
-main(["watch", {str(tmp_path)!r}])
-"""
-    for name in "AB":
-        writer = StoreWriter(tmp_path, metadata(name), PARALLEL)
-        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(1, 11)))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    seen = Observer(tmp_path).poll(hasty=True)
-    assert seen is not None
-    assert seen.notes == ("no split to compare with: this and changes of load come with the next view",)
-    assert [line[6] for line in watch_table(seen).rows] == ["–", "–"]
 
 
 # ---- chains of jobs
