@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -49,31 +48,6 @@ def test_profiling_files_are_summed_up_as_they_are(tmp_path: Path, capsys: pytes
     part = runs[0]["participants"]["A"]
     assert part["sections_per_rank"]["assembly"] == [pytest.approx(part["sections"]["assembly"]["mean_seconds"])]
     assert 0 < part["sections"]["assembly"]["share"] <= part["solve"]["share"]
-
-
-def test_the_directory_is_the_current_one_by_default(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(case(tmp_path / "run", "all-implicit"))
-    assert main(["summary"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert shown.startswith("Run A:1 B:1: A waits for other participants")
-    assert "assembly" in shown
-    assert str(tmp_path) not in shown
-
-
-def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = case(tmp_path / "run", "all-implicit")
-    import_profiling([source], source / "stores")
-    folder = source / "precice-profiling"
-    began = read_profile(folder / "A-0-1.txt").header.unix_us * 1e-6
-    for after, is_named in ((3600.0, False), (-3600.0, True)):
-        for store in find_stores([source]):
-            os.utime(store, (began + after, began + after))
-        assert main(["summary", str(source)]) == 0
-        errors = capsys.readouterr().err
-        assert (f"of a later run than its stores; to see that run: precice-lb summary {folder}\n" in errors) is is_named
-    assert main(["summary", str(folder)]) == 0
 
 
 def test_files_far_from_their_configuration_are_summed_up_with_it(

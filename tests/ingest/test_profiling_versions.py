@@ -13,7 +13,6 @@ from profiling_helpers import case, event_totals, imported, report, summaries, t
 from report_helpers import refused
 
 from precice_lb.cli import main
-from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.store.columns import NOT_MEASURED
 
@@ -121,12 +120,6 @@ def test_a_merged_file_of_precice_3_1_is_named_as_such(
     source = report(tmp_path, "merged-json-of-3.1")
     line = refused(capsys, command, source if given == "directory" else source / "profiling.json")
     assert "this is a merged file of precice-profiling up to 3.1; give the raw files" in line
-
-
-def test_a_trace_of_precice_profiling_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "trace.json").write_text('{"traceEvents": [{"name": "process_name", "ph": "M"}]}')
-    with pytest.raises(DataError, match="this is a trace that precice-profiling wrote; give the raw files"):
-        import_profiling([tmp_path / "trace.json"], tmp_path / "store")
 
 
 def test_profiles_alone_say_who_waits_and_what_advance_spends(

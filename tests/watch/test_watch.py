@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import importlib
 import json
@@ -28,7 +27,6 @@ from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun, load_runs
-from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.enrich import ProfileTail, WaitsTail
@@ -36,7 +34,7 @@ from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
 from precice_lb.recommend import load_sources
-from precice_lb.report.blocks import Paragraph, Table
+from precice_lb.report.blocks import Paragraph
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import find_stores, read_store
@@ -52,11 +50,6 @@ pytestmark = pytest.mark.usefixtures("own_priority")
 watch_command = importlib.import_module("precice_lb.watch.command")
 
 PLANTED, GROWTH = 14, 0.06
-
-
-def sentences(snapshot: Snapshot) -> list[str]:
-    """What a view says below its tables."""
-    return [block.text for block in watch_blocks(snapshot) if isinstance(block, Paragraph)]
 
 
 def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
@@ -302,28 +295,6 @@ def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(t
         assert_as_read(seen, load_runs([tmp_path / place])[0])
 
 
-def test_sentences_by_hand(tmp_path: Path) -> None:
-    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
-    seen = watch_run(tmp_path)
-    (part,) = seen.participants
-    part = dataclasses.replace(part, state="running", shift=Drift(0.0, 0.0), drift=Drift(-1.5, -7.0))
-    better = Rebalance({"A": 3}, {"A": 2}, 0.8, 1.0, (0.7, 0.9), 0.25, 0.9, 2.0, 10.0, "this run", ())
-    seen = dataclasses.replace(seen, participants=(part,), windows_left=25, rebalance=better, notes=())
-    table, *_ = watch_blocks(seen)
-    assert table == Table(
-        "Run A:1: window 20 of 45, 0.3000 s each, 33 % of all core time waits for partners",
-        ("participant", "ranks", "wall (s)", "compute (s)", "waits", "so far", "load"),
-        (("A", "1", "0.3000", "0.3000", "33 %", "33 %", "-150 %"),),
-    )
-    assert sentences(seen) == [
-        "A 3 ranks would take 0.800 s per window instead of 1.000 s: 20 % shorter, with a probability of 90 %.",
-        "A restart of 2 s pays after 10 more windows; 25 are left.",
-        "Judged from this run.",
-        "The load of A has fallen by 150 % of its median so far (7.0 standard deviations).",
-    ]
-    assert dataclasses.replace(part, shift=Drift(-0.5, -10.0), drift=Drift(0.1, 5.0)).change == -0.5
-
-
 def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,7 +311,8 @@ def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
     seen = json.loads(text)
     assert [part["participant"] for part in seen["participants"]] == sorted(names)
     assert (seen["waiting"], seen["rebalance"]) == (None, None)
-    assert any("profiling file" in sentence for sentence in sentences(watch_run(tmp_path)))
+    texts = [block.text for block in watch_blocks(watch_run(tmp_path)) if isinstance(block, Paragraph)]
+    assert any("profiling file" in text for text in texts)
 
 
 @pytest.mark.parametrize(
