@@ -236,24 +236,3 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
         assert np.array_equal(result, expected)
         seen += len(expected)
     assert seen > 5 * CASES
-
-
-UNIT = [[[0, 1], [0, 1]]]
-
-
-@pytest.mark.parametrize(
-    ("provider", "receiver", "factor", "message"),
-    [
-        (UNIT, [[[0, 1], [0, 1], [0, 1]]], 0.5, "same dimensions"),
-        (UNIT, [[[0, 1], [0, np.nan]]], 0.5, "NaN alone for an empty rank"),
-        ([[[0, 1], [0, np.inf]]], UNIT, 0.5, "finite bounds"),
-        ([[[1, 0], [0, 1]]], UNIT, 0.5, "lower <= upper"),
-        ([[0, 1]], UNIT, 0.5, "shape"),
-        ([[["a", 1], [0, 1]]], UNIT, 0.5, "numbers"),
-        (UNIT, UNIT, -0.1, "at least 0"),
-        (UNIT, UNIT, np.nan, "at least 0"),
-    ],
-)
-def test_bad_boxes_are_one_error(provider: object, receiver: object, factor: float, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        connected_ranks(provider, receiver, safety_factor=factor)  # type: ignore[arg-type]
