@@ -9,7 +9,7 @@ from report_helpers import configuration, refused
 from store_helpers import START, row, write_store
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.runs import distinct_names, flaws, remarks
+from precice_lb.dataset.runs import flaws, remarks
 
 
 def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: object) -> None:
@@ -21,23 +21,6 @@ def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: obje
             directory / name.lower() / "precice-lb-store", table, name, configuration=configuration(),
             started_unix_ns=started, **more,
         )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("directories", "expected"),
-    [
-        (["/runs/1+1-1/case", "/runs/1+1-2/case"], ["a (1+1-1)", "a (1+1-2)"]),
-        (["/runs/x/one", "/runs/y/two"], ["a (x/one)", "a (y/two)"]),
-        # Runs of one directory, one inside of another, unknown ones, and names too long for a table.
-        (["/runs/case", "/runs/case"], ["a #1", "a #2"]),
-        (["/runs", "/runs/case"], ["a #1", "a #2"]),
-        (["/runs", None], ["a #1", "a #2"]),
-        (["/" + "x" * 50, "/" + "y" * 50], ["a #1", "a #2"]),
-    ],
-)
-def test_repeats_are_told_apart(directories: list[str | None], expected: list[str]) -> None:
-    places = [None if each is None else Path(each) for each in directories]
-    assert distinct_names(["a", "a", "b"], [*places, None]) == [*expected, "b"]
 
 
 def test_killed_runs_are_said_to_be(tmp_path: Path) -> None:

@@ -113,10 +113,7 @@ def test_a_frame_is_read_as_a_file_is(tmp_path: Path) -> None:
     for measurements in (read_csv(path), *map(read_frame, frames)):
         assert measurements.samples["Air"].tolist() == [[36, 5.6], [72, 3.1]]
     path.write_text(text.replace("36.0", "36.5", 1))
-    refused = ": expected a whole number .* in column ranks, found '36.5'"
-    with pytest.raises(DataError, match=f"line 2{refused}"):
-        read_csv(path)
-    with pytest.raises(DataError, match=f"DataFrame, row 1{refused}"):
+    with pytest.raises(DataError, match=r"DataFrame, row 1: expected a whole number .* in column ranks, found '36.5'"):
         read_frame(pandas.read_csv(path))
 
 

@@ -112,16 +112,6 @@ def test_the_last_end_counts_at_every_depth(tmp_path: Path) -> None:
     assert {name: totals[f"solver.advance/{name}"] for name in planted} == planted
 
 
-@pytest.mark.parametrize("command", ["summary", "import"])
-@pytest.mark.parametrize("given", ["directory", "file"])
-def test_a_merged_file_of_precice_3_1_is_named_as_such(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, given: str
-) -> None:
-    source = report(tmp_path, "merged-json-of-3.1")
-    line = refused(capsys, command, source if given == "directory" else source / "profiling.json")
-    assert "this is a merged file of precice-profiling up to 3.1; give the raw files" in line
-
-
 def test_profiles_alone_say_who_waits_and_what_advance_spends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
