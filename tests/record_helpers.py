@@ -15,6 +15,7 @@ import pytest
 from clock_helpers import emulated_clock
 from store_helpers import PARALLEL, metadata
 
+from precice_lb.record.participant import Backend, recording_class
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankFile
@@ -87,6 +88,14 @@ class StandIn:
     initialize = finalize = stop_last_profiling_section = lambda self: None
     is_coupling_ongoing = requires_reading_checkpoint = is_time_window_complete = lambda self: False
     advance = start_profiling_section = lambda self, argument: None
+
+
+def stand_in(participant: type, *arguments: object) -> Any:
+    """A recorded participant of a backend that a stand-in takes the place of."""
+    # The embedded backend is a room, without which other tests work.
+    from precice_lb import embedded
+
+    return recording_class(Backend("embedded", embedded, participant))(*arguments)
 
 
 def python(directory: Path | None, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -218,22 +218,6 @@ def test_what_was_not_measured_or_is_missing_is_said(tmp_path: Path, capsys: pyt
     assert [finding["kind"] for finding in data["findings"]] == ["not finished", "missing", "not measured"]
 
 
-def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Eight runs of two noisy participants gave sixteen findings of two lines each."""
-    for number in range(14):
-        plant(tmp_path / f"run{number}", {"A": noisy(number, 60, 0.14)}, begin=200.0 * number)
-    result = checked(tmp_path)
-    spreads = [finding for finding in result.findings if finding.remedy.startswith("record")]
-    (group,) = [group for group in result.groups if group[0].remedy.startswith("record")]
-    assert group[0].size == max(finding.size for finding in spreads)
-    assert sorted(group, key=spreads.index) == spreads
-    assert main(["check", str(tmp_path)]) == 1
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"spread ({len(spreads)} times): A:1 (run" in shown
-    # At most eight are named beside the worst.
-    assert f" and {len(spreads) - 9} more." in shown
-
-
 def test_a_participant_that_is_negligible_gets_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A participant of 0.3 ms beside windows of 2.9 s was to record 725510 windows, and to write output less often."""
     small = noisy(3, 60, 0.8, 1e-3)

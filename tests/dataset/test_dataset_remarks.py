@@ -8,11 +8,8 @@ import pytest
 from report_helpers import configuration, refused
 from store_helpers import START, row, write_store
 
-from precice_lb.cli import main
-from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.runs import distinct_names, flaws, remarks
-from precice_lb.recommend import recommend_split
-from precice_lb.report.summary import summarise
+from precice_lb.dataset import load_runs
+from precice_lb.dataset.runs import flaws, remarks
 
 
 def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: object) -> None:
@@ -26,24 +23,7 @@ def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: obje
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("directories", "expected"),
-    [
-        (["/runs/1+1-1/case", "/runs/1+1-2/case"], ["a (1+1-1)", "a (1+1-2)"]),
-        (["/runs/x/one", "/runs/y/two"], ["a (x/one)", "a (y/two)"]),
-        # Runs of one directory, one inside of another, unknown ones, and names too long for a table.
-        (["/runs/case", "/runs/case"], ["a #1", "a #2"]),
-        (["/runs", "/runs/case"], ["a #1", "a #2"]),
-        (["/runs", None], ["a #1", "a #2"]),
-        (["/" + "x" * 50, "/" + "y" * 50], ["a #1", "a #2"]),
-    ],
-)
-def test_repeats_are_told_apart(directories: list[str | None], expected: list[str]) -> None:
-    places = [None if each is None else Path(each) for each in directories]
-    assert distinct_names(["a", "a", "b"], [*places, None]) == [*expected, "b"]
-
-
-def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_runs_are_said_to_be(tmp_path: Path) -> None:
     plant(tmp_path / "whole")
     plant(tmp_path / "killed", 4, begin=100.0, finished=False)
     plant(tmp_path / "short", 1, begin=200.0, finished=False)
@@ -59,10 +39,6 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
         f"Run {short}: {ends[2]}{remedy}.",
     )
     assert remarks(runs) == texts
-    assert [run.remarks.get("not finished", "") for run in summarise(runs)] == [text and text + remedy for text in ends]
-    assert tuple(map(str, recommend_split(measurements_from_runs(runs), 4).warnings[:3])) == texts
-    assert main(["summary", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("not finished: Inner and Outer did not come") == 2
 
 
 def test_a_missing_participant_is_named_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

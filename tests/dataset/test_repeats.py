@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from precice_lb import recommend_split
-from precice_lb.cli.app import main
 from precice_lb.dataset.samples import without_stragglers
 from precice_lb.ingest.csv import read_csv
 from precice_lb.recommend.sources import measurements_from_arrays
@@ -16,21 +15,11 @@ from precice_lb.recommend.sources import measurements_from_arrays
 TABLE = Path(__file__).parents[1] / "data" / "outlier_in_repeats.csv"
 
 
-def test_a_gross_outlier_among_repeats_decides_nothing_and_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gross_outlier_among_repeats_decides_nothing(tmp_path: Path) -> None:
     without = tmp_path / "without.csv"
     without.write_text("".join(line for line in TABLE.read_text().splitlines(True) if "1.9" not in line))
     expected, seconds = (recommend_split(path, 5200).window_seconds for path in (without, TABLE))
     assert seconds == pytest.approx(expected, rel=0.02)
-    assert main(["recommend", str(TABLE), "--ranks", "5200", "--coupling", "parallel"]) == 0
-    # A long path is broken anywhere.
-    words = "".join("".join(capsys.readouterr()).split())
-    for said in (
-        "outlier_in_repeats.csv, line 5: 1.9 s of Sea on 4400 ranks is left out, far from 3 other readings",
-        "correct it, or measure there again",
-    ):
-        assert said.replace(" ", "") in words
 
 
 @pytest.mark.parametrize(("off", "kept"), [(1.9, 0.155), (0.012, 0.155)])

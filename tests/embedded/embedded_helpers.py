@@ -276,8 +276,6 @@ def _couple(
         steps += 1
         if steps == role.get("kill_at"):
             os.kill(os.getpid(), signal.SIGKILL)
-        if steps == role.get("leave_at"):
-            break
     for data in role["reads"]:
         save(f"{data}@end", participant.read_data(mesh, data, ids, 0.0))
     if role.get("finalize", True):

@@ -15,7 +15,6 @@ import pytest
 from clock_helpers import emulated_clock
 from embedded_helpers import case, end_all, finish, points, start, write_configuration
 from numpy.typing import NDArray
-from record_helpers import python
 from slurm_helpers import wait_until
 
 from precice_lb.ingest.profiling import read_profile
@@ -139,13 +138,3 @@ def test_after_a_killed_run_the_next_one_works(tmp_path: Path, mpiexec: str) -> 
     end_well(start(mpiexec, case_file, name, 1) for name in "BA")
     assert len(np.load(tmp_path / f"{case_file.stem}-B-0.npz")["Heat@1.0"]) == 3
     assert not published.exists()
-
-
-def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) -> None:
-    case_file, _ = prepare(tmp_path, "parallel-explicit")
-    script = (
-        "import sys; from precice_lb.embedded import Participant; "
-        f"Participant('A', {str(case_file.with_name('precice-config.xml'))!r}, 0, 1); "
-        "print(sorted({m.split('.')[0] for m in sys.modules} & {'mpi4py', 'scipy', 'h5py', 'sklearn', 'matplotlib'}))"
-    )
-    assert python(tmp_path, "-c", script).stdout.splitlines()[-1] == "[]"

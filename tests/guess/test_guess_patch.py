@@ -26,7 +26,6 @@ from tutorial_runs import lay_out, run
 
 from precice_lb.case import Configuration, parse_configuration, read_configuration
 from precice_lb.case.elements import Element
-from precice_lb.embedded.assemble import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess.config import is_patched, obstacles, patch_guess
 
@@ -159,15 +158,6 @@ def test_a_configuration_is_not_written_over(tmp_path: Path) -> None:
 
 
 # --- those who must take them --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["serial", "parallel", "relaxation", "elastic-tube", "partitioned-heat"])
-def test_the_embedded_backend_takes_them_and_this_projects_tutorials(name: str, tmp_path: Path) -> None:
-    path = ROOT / "tutorials" / name / "precice-config.xml"
-    text = BASES[name] if name in BASES else read_configuration(path).text
-    after = patched(text, tmp_path)
-    for participant in after.participants:
-        check_supported(after, participant, 1)
 
 
 @pytest.mark.precice

@@ -19,9 +19,7 @@ from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
-from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
-from precice_lb.report.runs import window_section
 from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
@@ -86,12 +84,6 @@ def result_of(directory: Path, ranks: int) -> Recommendation:
     measurements = load_sources([directory])
     schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
     return recommend_split(measurements, ranks, coupling=schedule)
-
-
-def test_the_report_shows_them(tmp_path: Path) -> None:
-    write_run(tmp_path, "auto")
-    evidence = Evidence(result_of(tmp_path, 8), load_runs([tmp_path]), (tmp_path,), command="precice-lb report")
-    assert FACT.format("0.15")[1:] in words(list(window_section(evidence)))
 
 
 # Means over the windows after warm-up.

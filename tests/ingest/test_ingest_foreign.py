@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from calibrate_helpers import edited, refusals
 
 from precice_lb.__main__ import main
 from precice_lb.exceptions import DataError
@@ -74,38 +74,15 @@ def test_a_file_cut_anywhere_is_read_or_refused(
     assert read > 10
 
 
-WRONG: list[tuple[str, dict[str, Any], Callable[[str], str], str]] = [
-    ("cime", {}, lambda text: text.replace("OCN Run Time", "OCN Time"), "found no such line of OCN"),
-    (
-        "cime",
-        {},
-        lambda text: text.replace("  9.500 seconds/mday", "  ****** seconds/mday"),
-        "line 28: expected seconds",
-    ),
-    ("extrap", {}, str, "expected one of the metrics time, visits, in seconds, found none; --set metric=NAME"),
-    ("extrap", {"metric": "time", "ranks": "q"}, str, "expected a parameter of p, size as ranks, found 'q'"),
-    ("extrap", {"metric": "time", "windows": 0}, str, "windows: expected a whole number of at least 1, found 0"),
-    ("extrap", {"metric": "time"}, lambda text: text.replace("(8 200)", "(8)"), "p, size and 5 numbers"),
-    ("extrap", {"metric": "time"}, lambda text: text.replace("DATA 5.5\n", ""), "in REGION Fluid, found 2"),
-    ("extrap", {"metric": "time"}, lambda text: text.replace("REGION Fluid\n", "", 1), "line 6: expected a REGION"),
-    ("extrap", {"metric": "time"}, lambda text: text.replace("DATA 5.5", "DATA x"), "line 9: expected seconds above 0"),
-    (
-        "extrap",
-        {"metric": "time"},
-        lambda text: text.replace("DATA 5.5", "DATUM 5.5"),
-        "line 9: expected PARAMETER, POI",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "options", "change", "message"), WRONG)
-def test_what_is_wrong_is_one_error(
-    tmp_path: Path, kind: str, options: dict[str, Any], change: Callable[[str], str], message: str
-) -> None:
-    (tmp_path / "file").write_text(change((TIMING if kind == "cime" else TWO).read_text()))
+@pytest.mark.parametrize("block", refusals("foreign-refused.txt"))
+def test_what_is_wrong_is_one_error(tmp_path: Path, block: str) -> None:
+    head, *changes, expected = block.split("\n")
+    kind, *settings = head.split()
+    options = dict(setting.split("=") for setting in settings)
+    (tmp_path / "file").write_text(edited((TIMING if kind == "cime" else TWO).read_text(), changes))
     with pytest.raises(DataError) as refused:
         import_measurements(kind, [tmp_path / "file"], **options)
-    assert message in str(refused.value)
+    assert str(refused.value).replace(str(tmp_path), "DIRECTORY") == expected
 
 
 def test_the_command_says_who_runs_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,16 +223,3 @@ def test_damaged_compression_and_missing_files_are_refused(tmp_path: Path) -> No
         read_profile(path)
     with pytest.raises(DataError, match="none that can be read"):
         read_header(tmp_path / "B-0-1.txt")
-
-
-def test_a_solver_may_name_every_step(tmp_path: Path) -> None:
-    lines = ["N0:solver.advance", "N1:advance"]
-    for step, begin in enumerate(range(0, 30_000, 10)):
-        lines += [f"B0:{begin}", f"N{step + 2}:step {step}", f"B{step + 2}:{begin + 1}"]
-        lines += [f"E{step + 2}:{begin + 3}", f"E0:{begin + 4}", f"B1:{begin + 5}", f"E1:{begin + 9}"]
-    path = tmp_path / "A-0-1.txt"
-    path.write_text(HEADER + "\n".join(lines) + "\n")
-    profile = read_profile(path)
-    assert event_totals(profile)["solver.advance/step 2999"] == (1, 2)
-    assert len(event_totals(profile)) == 3002
-    assert profile.calls["solve_us"].tolist() == [4] * 3000

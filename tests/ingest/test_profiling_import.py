@@ -156,20 +156,6 @@ def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> 
     assert list((tmp_path / "store").rglob("*.h5")) == []
 
 
-def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
-    source, other = case(tmp_path / "run", "fundamental"), tmp_path / "other.xml"
-    (tmp_path / "empty").mkdir()
-    other.write_text((source / "precice-config.xml").read_text().replace('"A"', '"C"'))
-    for place, configuration, words in (
-        (tmp_path / "nowhere", None, "found nothing there"),
-        (tmp_path / "empty", None, "found none"),
-        (source, tmp_path / "nowhere.xml", "none that can be read"),
-        (source, other, "expected participant A"),
-    ):
-        with pytest.raises(DataError, match=words):
-            import_profiling([place], tmp_path / "store", configuration=configuration)
-
-
 def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
     exchanges = np.array([0, 2, 0, 2, 3, 1, 0, 1])
     whole = count_windows(exchanges, np.array([2, 1]))

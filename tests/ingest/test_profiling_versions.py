@@ -13,7 +13,6 @@ from profiling_helpers import case, event_totals, imported, report, summaries, t
 from report_helpers import refused
 
 from precice_lb.cli import main
-from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.store.columns import NOT_MEASURED
 
@@ -111,22 +110,6 @@ def test_the_last_end_counts_at_every_depth(tmp_path: Path) -> None:
     totals = event_totals(read_profile(path))
     planted = {"a": (1, 50), "a/b": (1, 30), "a/b/c": (1, 10)}
     assert {name: totals[f"solver.advance/{name}"] for name in planted} == planted
-
-
-@pytest.mark.parametrize("command", ["summary", "import"])
-@pytest.mark.parametrize("given", ["directory", "file"])
-def test_a_merged_file_of_precice_3_1_is_named_as_such(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, given: str
-) -> None:
-    source = report(tmp_path, "merged-json-of-3.1")
-    line = refused(capsys, command, source if given == "directory" else source / "profiling.json")
-    assert "this is a merged file of precice-profiling up to 3.1; give the raw files" in line
-
-
-def test_a_trace_of_precice_profiling_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "trace.json").write_text('{"traceEvents": [{"name": "process_name", "ph": "M"}]}')
-    with pytest.raises(DataError, match="this is a trace that precice-profiling wrote; give the raw files"):
-        import_profiling([tmp_path / "trace.json"], tmp_path / "store")
 
 
 def test_profiles_alone_say_who_waits_and_what_advance_spends(

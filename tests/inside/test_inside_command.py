@@ -78,11 +78,8 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     command = _tables(tmp_path, planted(np.random.default_rng(5), (8,), 0.0))
     mesh = _mesh(tmp_path)
     for arguments, message in (
-        ([*command, "--features", "cells,resin"], "(cells, porous, monitor), found resin"),
         ([*command, "--mesh", mesh, "--ranks", "5000"], "from 1 to 4608 ranks, one for each cell at most, found 5000"),
         ([*command, "--mesh", "nowhere.vtu", "--ranks", "2"], "nowhere.vtu: expected a mesh file that meshio reads"),
-        (command[:3], "expected directories of stores, or both --counts and --seconds"),
-        ([*command, str(tmp_path)], "--seconds: expected tables of counts and seconds or stores, found both"),
     ):
         assert message in refused(capsys, *arguments)
     assert main([*command, "--mesh", mesh]) == 0

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from markdown_helpers import ROOT
@@ -20,11 +19,6 @@ yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 
 DOCKER = ROOT / "docker"
 SCRIPTS = [DOCKER / "prepare-case.sh", DOCKER / "slurm" / "start-slurm.sh"]
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    return dict(yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8")))
 
 
 def test_every_requirement_of_the_package_is_pinned() -> None:
@@ -54,53 +48,6 @@ def test_a_case_is_copied_for_participants_that_meet_elsewhere(tmp_path: Path) -
     assert 'network="eth0"' in configuration.read_text(encoding="utf-8")
     assert (tmp_path / "case" / "solver-python" / "pulse.py").is_file()
     assert _prepare(tmp_path).returncode == 2
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("real solvers on four ranks")
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
-def test_the_commands_of_the_compose_file_couple_two_working_directories(
-    compose: dict[str, Any], tmp_path: Path, mpiexec: str, backend: str
-) -> None:
-    services = compose["services"]
-    place = {"/coupling": str(tmp_path), "/usr/share/precice-lb": str(ROOT)}
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "prepare-case").symlink_to(SCRIPTS[0])
-    (programs / "precice-lb").write_text(f'#!/bin/sh\nexec {sys.executable} -m precice_lb "$@"\n')
-    (programs / "precice-lb").chmod(0o755)
-    path = os.pathsep.join(
-        [str(programs), str(Path(mpiexec).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    )
-
-    def here(text: str) -> str:
-        for container, machine in place.items():
-            text = text.replace(container, machine)
-        return "lo" if text == "eth0" else text
-
-    def start(name: str) -> subprocess.Popen[str]:
-        service = services[name]
-        settings = {key: here(str(value)) for key, value in service.get("environment", {}).items()}
-        settings |= {"PRECICE_LB_BACKEND": backend} if settings else {}
-        return subprocess.Popen(
-            [here(word) for word in service["command"]],
-            cwd=here(service.get("working_dir", str(tmp_path))),
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **settings},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    outputs = {}
-    for group in (["case"], ["inner", "outer"], ["summary"]):
-        started = {name: start(name) for name in group}
-        for name, process in started.items():
-            outputs[name], _ = process.communicate(timeout=900)
-            assert process.returncode == 0, outputs[name]
-    assert "Inner" in outputs["summary"]
-    assert "Outer" in outputs["summary"]
-    assert len(list((tmp_path / "precice-lb-store").rglob("*.h5"))) == 4
 
 
 def test_the_study_of_the_slurm_container_is_accepted(tmp_path: Path) -> None:

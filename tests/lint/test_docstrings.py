@@ -82,23 +82,3 @@ def test_public_names_are_described_as_they_are() -> None:
     names = [*_public(), *((f"LEARNERS[{name!r}]", cls) for name, cls in LEARNERS.items())]
     assert len(names) > 130
     assert {name: problem for name, value in names if (problem := _problem(value)) is not None} == {}
-
-
-def _stale(ranks: int) -> None:
-    """Do something.
-
-    Parameters
-    ----------
-    cores : int
-        Gone since long.
-    """
-
-
-def _silent(ranks: int) -> int:
-    """Do something."""
-    return ranks
-
-
-def test_what_is_wrong_is_seen() -> None:
-    assert _problem(_stale) == "describes ['cores'] in place of ['ranks']"
-    assert _problem(_silent) == "does not say what it returns"

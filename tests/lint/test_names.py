@@ -30,12 +30,3 @@ def test_no_variable_has_a_name_that_says_nothing(path: Path) -> None:
 def test_only_rooms_list_what_they_offer() -> None:
     listing = [path for path in MODULES if "__all__ = " in path.read_text(encoding="utf-8")]
     assert [str(path) for path in listing if path.name != "__init__.py"] == []
-
-
-def test_no_two_classes_share_a_name() -> None:
-    names: dict[str, list[Path]] = {}
-    for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                names.setdefault(node.name, []).append(path)
-    assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}

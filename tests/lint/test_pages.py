@@ -146,11 +146,3 @@ def test_names_of_environment_variables_are_described() -> None:
     page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `(PRECICE_LB_\w+)`", page, flags=re.MULTILINE))
     assert read <= described <= set(re.findall(r"PRECICE_LB_\w+", source))
-
-
-def test_what_the_paper_cites_is_in_its_bibliography() -> None:
-    paper = ROOT / "docs" / "paper"
-    cited = set(re.findall(r"@(\w+)", (paper / "paper.md").read_text(encoding="utf-8")))
-    known = set(re.findall(r"^@\w+\{(\w+),$", (paper / "paper.bib").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert cited
-    assert cited == known

@@ -114,20 +114,6 @@ def test_what_is_missing_or_of_another_case_is_one_error() -> None:
         needed_vertices(_link(NEAREST), dataclasses.replace(provider, coordinates=None), {"N": local})
 
 
-@pytest.mark.parametrize(
-    ("points", "rank_of", "ranks", "message"),
-    [
-        ([[0, np.nan]], [0], 1, "finite coordinates"),
-        ([[0, 1], [1, 1]], [0], 1, "one rank for each of 2 vertices"),
-        ([[0, 1], [1, 1]], [0, 2], 2, "ranks from 0 to 1"),
-        ([[0], [1]], [0, 1], 2, "shape"),
-    ],
-)
-def test_a_mesh_that_is_none_is_one_error(points: object, rank_of: object, ranks: int, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        make_mesh("M", "A", points, rank_of, ranks)  # type: ignore[arg-type]
-
-
 def test_the_configuration_says_what_decides() -> None:
     text = SURFACE.replace('from="Fluid"/>', 'from="Fluid" safety-factor="0.1"/>')
     text = text.replace("<m2n:sockets ", '<m2n:sockets use-two-level-initialization="on" ')
@@ -236,24 +222,3 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
         assert np.array_equal(result, expected)
         seen += len(expected)
     assert seen > 5 * CASES
-
-
-UNIT = [[[0, 1], [0, 1]]]
-
-
-@pytest.mark.parametrize(
-    ("provider", "receiver", "factor", "message"),
-    [
-        (UNIT, [[[0, 1], [0, 1], [0, 1]]], 0.5, "same dimensions"),
-        (UNIT, [[[0, 1], [0, np.nan]]], 0.5, "NaN alone for an empty rank"),
-        ([[[0, 1], [0, np.inf]]], UNIT, 0.5, "finite bounds"),
-        ([[[1, 0], [0, 1]]], UNIT, 0.5, "lower <= upper"),
-        ([[0, 1]], UNIT, 0.5, "shape"),
-        ([[["a", 1], [0, 1]]], UNIT, 0.5, "numbers"),
-        (UNIT, UNIT, -0.1, "at least 0"),
-        (UNIT, UNIT, np.nan, "at least 0"),
-    ],
-)
-def test_bad_boxes_are_one_error(provider: object, receiver: object, factor: float, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        connected_ranks(provider, receiver, safety_factor=factor)  # type: ignore[arg-type]

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import BACKENDS, StandIn, run_pair
+from record_helpers import BACKENDS, StandIn, run_pair, stand_in
 
-from precice_lb import embedded
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
 from precice_lb.partners.view import write_beside
-from precice_lb.record.participant import Backend, recording_class
 from precice_lb.store.reader import read_runs
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-regions.xml"
@@ -58,12 +56,7 @@ class Solver(StandIn):
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path / "store"))
-    backend = Backend(name="embedded", module=embedded, participant=Solver, reason=None)
-
-    def make(who: str, rank: int, size: int) -> Any:
-        return recording_class(backend)(who, str(tmp_path / "precice-config.xml"), rank, size)
-
-    return make
+    return lambda who, rank, size: stand_in(Solver, who, str(tmp_path / "precice-config.xml"), rank, size)
 
 
 def _run(start: Any, ranks: dict[str, int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +27,6 @@ from precice_lb.partners import (
 )
 from precice_lb.partners.analysis import start_up
 from precice_lb.partners.meshes import bisection, repartition
-from precice_lb.partners.report import advise
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml"
 CONFIGURATION = _FILE.read_text(encoding="utf-8")
@@ -119,14 +117,6 @@ def test_thin_strips_and_many_ranks_are_advised_against() -> None:
     for words in ("safety-factor 0.05 instead of 0.5", "compact partitions", "10 of 210 ranks of Solid hold nothing"):
         assert words in text
     assert "two-level" not in text
-    (result,) = report.links
-    slow = dataclasses.replace(result.cost[False], seconds=100 * result.cost[True].seconds)
-    cheaper = dataclasses.replace(result, cost={**result.cost, False: slow})
-    assert "switch two-level initialisation on" in advise((cheaper,), report.meshes)[0]
-    # Two levels are for one receiver only.
-    two = dataclasses.replace(result, link=dataclasses.replace(result.link, two_level=True))
-    advised = advise((two, two), report.meshes)
-    assert sum("preCICE refuses it for a mesh with several receivers" in text for text in advised) == 2
 
 
 def test_meshes_apart_are_told_before_precice_stops(meshes: dict[str, PartitionedMesh]) -> None:

@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
+from calibrate_helpers import refusals
 from record_helpers import (
     BACKENDS,
     SOLVER,
@@ -22,17 +22,13 @@ from record_helpers import (
     program,
     rank_stores,
     run_pair,
+    stand_in,
     warnings_of,
 )
 from store_helpers import PARALLEL, metadata
 
-from precice_lb import embedded
-from precice_lb.cli import app
-from precice_lb.cli.commands import at_end
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action
-from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
@@ -53,55 +49,30 @@ def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp
     assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
 
 
-def _nested(levels: int) -> str:
-    """JSON of an object of many levels."""
-    return levels * '{"a":' + "1" + levels * "}"
+# More levels than Python goes down.
+DEEP = 10_000 * '{"a":' + "1" + 10_000 * "}"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("DIR", "/proc/nowhere", "this run is not recorded"),
-        ("METADATA", "{broken", "PRECICE_LB_METADATA is ignored"),
-        ("METADATA", f'{{"parameters": {_nested(10_000)}}}', "PRECICE_LB_METADATA is ignored"),
-        ("METADATA", "[1]", "expected a JSON object, found '[1]'"),
-        ("METADATA", '{"rank": 5}', "rank: expected one of run"),
-        ("METADATA", f'{{"parameters": {_nested(60)}}}', "parameters: expected an object that JSON can hold, of less"),
-        ("RECORD", "maybe", "PRECICE_LB_RECORD is ignored: expected 0 or 1"),
-        ("STORE", "tape", "PRECICE_LB_STORE is ignored: expected hdf5 or spool, found 'tape'"),
-        ("THREADS", "0", "PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999, found '0'"),
-        ("AT_END", "celebrate", "PRECICE_LB_AT_END is ignored: expected recommend"),
-        ("MESHES", "all", "PRECICE_LB_MESHES is ignored: expected 0 or boxes or coordinates, found 'all'"),
-    ],
+    "block", [*refusals("settings-ignored.txt"), f"METADATA {DEEP}\nPRECICE_LB_METADATA is ignored"]
 )
 def test_wrong_settings_are_one_warning(
-    tmp_path: Path,
-    name: str,
-    value: str,
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, block: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    setting, words = block.split("\n")
+    name, value = setting.split(" ", 1)
     monkeypatch.setattr(module, "_warned", set())
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path))
     monkeypatch.setenv(f"PRECICE_LB_{name}", value)
     (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
-    stand_in = recording_class(Backend("embedded", embedded, StandIn))
-    participant = stand_in("A", str(tmp_path / "precice-config.xml"), 0, 1)
+    participant = stand_in(StandIn, "A", str(tmp_path / "precice-config.xml"), 0, 1)
     participant.initialize()
     participant.finalize()
     (warning,) = capfd.readouterr().err.splitlines()
-    assert warning.startswith("precice-lb: warning:")
     assert words in warning
     if name != "DIR":
         store = only_store(tmp_path)
         assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
-
-
-def test_wrong_settings_leave_a_real_run_alone(tmp_path: Path) -> None:
-    wrong = {"DIR": "/proc/nowhere", "METADATA": "{broken", "RECORD": "maybe", "STORE": "tape", "THREADS": "0"}
-    run_pair(tmp_path, PYTHONWARNINGS="error", **{f"PRECICE_LB_{name}": value for name, value in wrong.items()})
-    assert len(_results(tmp_path)) == 2
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -203,20 +174,6 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     assert count == "0"
 
 
-@pytest.mark.parametrize("name", ["--help", "-h", "--version", "-", "--", "a=b", "--write=summary"])
-def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = mock.Mock()
-    monkeypatch.setattr("subprocess.Popen", started)
-    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
-    action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
-    assert action is not None
-    action()
-    ((command,), _) = started.call_args
-    function, bound, _ = app.parse_args(command[3:], print_error=False, exit_on_error=False)
-    assert function is at_end
-    assert (bound.kwargs["participant"], bound.kwargs["write"]) == (name, "recommend")
-
-
 def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,15 +206,6 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     # A file lags behind by an eighth of the run at most, and not by more than 512 windows.
     assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 8, 1)).all()
     assert steps.max() == 512
-
-
-def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
-    for window in range(1, 9000, 7):
-        others, mine = flush_after(window), window
-        while mine < others:
-            assert flush_after(mine) == others
-            mine = flush_after(mine, 3e9)
-        assert mine == others
 
 
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:

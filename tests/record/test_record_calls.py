@@ -6,13 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from record_helpers import BACKENDS, SOLVER, WINDOWS, new_recorder, only_store, rank_stores, run_pair, warnings_of
-from store_helpers import contents
+from record_helpers import BACKENDS, SOLVER, WINDOWS, new_recorder, only_store, rank_stores, run_pair
 
-from precice_lb.dataset.windows import rank_values
-from precice_lb.export import export_merged
-from precice_lb.store.columns import NAME_BYTES
-from precice_lb.store.reader import find_stores, read_store, read_stores
+from precice_lb.store.reader import find_stores, read_store
 
 SECTIONED = SOLVER.replace("import sys\n", "import sys, time\n").replace(
     '    participant.write_data(mesh, f"{name}-Data", ids, value)\n',
@@ -49,18 +45,6 @@ def test_profiling_sections_work_and_are_stored(tmp_path: Path, backend: str) ->
                 assert b"assemble" in profile or b'"compression":true' in profile
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_wrong_section_is_the_backends_own_error(tmp_path: Path, backend: str) -> None:
-    solver = SOLVER.replace("participant.initialize()", "participant.stop_last_profiling_section()")
-    plain, ours = (
-        run_pair(tmp_path / switch, solver=solver, backend=backend, fails=True, PRECICE_LB_RECORD=switch)
-        for switch in "01"
-    )
-    for name in "AB":
-        assert ours[name].returncode == plain[name].returncode != 0
-        assert warnings_of(ours[name]) == []
-
-
 def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorder, _ = new_recorder(tmp_path)
     for number in range(2700):
@@ -92,24 +76,6 @@ def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
     for store in stores:
         assert store.metadata["finished"] is True
         assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
-
-
-def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
-    recorder, advance = new_recorder(tmp_path)
-    long = 60 * "\N{GREEK SMALL LETTER PSI}"
-    for number, name in enumerate(["first", "", f"{long}123456789", f"{long}123456780", "last"]):
-        recorder.section_started(name)
-        recorder.section_stopped(2**47 + number)
-    advance(1, 2, True)
-    recorder.close(finished=True)
-    store = only_store(tmp_path)
-    first, nameless, *cut, last = names = store.names("sections")
-    assert (first, nameless, last, len(set(names))) == ("first", "", "last", 5)
-    assert store.rows("sections")["name"].tolist() == list(range(5))
-    assert all(name.startswith(long[:55]) and len(name.encode()) <= NAME_BYTES for name in cut)
-    assert [name for table, name in rank_values(store, np.array([1])) if table == "sections"] == list(names)
-    export_merged([tmp_path], tmp_path / "merged")
-    assert contents(read_stores([tmp_path / "merged"])[0])[1:] == contents(store)[1:]
 
 
 def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_next(tmp_path: Path) -> None:

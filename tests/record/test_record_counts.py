@@ -89,15 +89,6 @@ def test_wrong_arguments_are_one_warning_and_no_exception(tmp_path: Path, capsys
     assert sorted(value for (table, _), value in read.items() if table == "counts") == [1, 2, 3]
 
 
-def test_what_stays_the_same_is_written_once(tmp_path: Path) -> None:
-    recorder, advance = new_recorder(tmp_path)
-    for call in range(5):
-        recorder.count("cells", 7 + call // 3)
-        advance(2 * call + 1, 2 * call + 2, True)
-    recorder.close(finished=True)
-    assert only_store(tmp_path).rows("counts").tolist() == [(1, 0, 7), (4, 0, 8)]
-
-
 @pytest.mark.parametrize(("text", "threads"), [("", 1), ("6", 6)])
 def test_only_our_own_variable_tells_threads(tmp_path: Path, text: str, threads: int) -> None:
     run_pair(tmp_path, PRECICE_LB_THREADS=text, OMP_NUM_THREADS="3")

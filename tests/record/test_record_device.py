@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import StandIn
+from record_helpers import StandIn, stand_in
 
 from precice_lb.record import recorder
-from precice_lb.record.participant import Backend, recording_class
 from precice_lb.record.solver import on_host
 
 
@@ -52,7 +50,7 @@ def coupled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A participant of that backend."""
     monkeypatch.setenv("PRECICE_LB_RECORD", "0")
     monkeypatch.setattr(recorder, "_warned", set())
-    return recording_class(Backend("libprecice", ModuleType("precice"), Coupling))("A", "precice-config.xml", 0, 1)
+    return stand_in(Coupling, "A", "precice-config.xml", 0, 1)
 
 
 def test_arrays_on_a_device_are_copied_once(coupled: Any) -> None:

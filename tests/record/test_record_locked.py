@@ -39,13 +39,9 @@ NO_H5PY = "expected h5py, which HDF5 files need, found that it cannot be importe
 
 def _run(python: Path, directory: Path, *arguments: str, home: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, *arguments],
-        cwd=directory,
-        env=_environment(PYTHONPATH=str(home)),
-        capture_output=True,
-        text=True,
+        [python, *arguments], cwd=directory, env=_environment(PYTHONPATH=str(home)), capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
 
 
 def _environment(**variables: str) -> dict[str, str]:
@@ -75,11 +71,6 @@ def test_neither_recording_nor_reading_spools_nor_recommending_needs_h5py_or_mpi
     question = f"import precice_lb; print(precice_lb.recommend_split({samples}, 5).split)"
     answer = _run(python, tmp_path, "-c", question)
     assert (answer.stdout, answer.stderr) == (f"{recommend_split(samples, 5).split}\n", "")
-    refused = _run(python, tmp_path, "-m", "precice_lb", "export", "precice-lb-store", "--merged")
-    assert (refused.returncode, refused.stderr) == (
-        2,
-        f"precice-lb: error: merged files: {NO_H5PY}; pip install h5py\n",
-    )
     write_hdf5(next(tmp_path.rglob("A-0-1.spool")), tmp_path / "A-0-1.h5")
     refused = _run(python, tmp_path, "-m", "precice_lb", "summary", "A-0-1.h5")
     assert (refused.returncode, refused.stderr) == (
@@ -160,11 +151,3 @@ def test_one_file_records_solvers_on_libprecice(tmp_path: Path) -> None:
     assert [(result.returncode, "warning" in result.stderr) for result in results.values()] == [(0, False)] * 2
     assert_whole(tmp_path)
     assert {path.suffix for path in find_stores([tmp_path])} == {".spool"}
-
-
-def test_the_file_has_the_name_that_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "--recorder", "--output", str(tmp_path / "other.py")]) == 2
-    assert capsys.readouterr().err == (
-        "precice-lb: error: --output: expected a file called precice_lb_recorder.py, which solvers import, found "
-        f"{tmp_path}/other.py; rename it\n"
-    )

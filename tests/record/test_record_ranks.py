@@ -122,13 +122,6 @@ def test_without_a_communicator_rank_0_leaves_the_id_in_the_directory(
     assert elsewhere() is None
 
 
-def test_a_participant_of_one_rank_needs_nobody(tmp_path: Path) -> None:
-    run_pair(tmp_path)
-    stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
-    assert len({store.metadata["launch"] for store in stores}) == 2
-    assert not list((tmp_path / "precice-lb-store").glob(".*"))
-
-
 @pytest.mark.precice
 @pytest.mark.mpi
 @pytest.mark.parametrize("kind", ["parallel-explicit", "serial-implicit"])

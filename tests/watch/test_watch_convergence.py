@@ -18,8 +18,6 @@ from record_helpers import SOLVER, environment, finish, start
 from record_helpers import configuration as pair
 from store_helpers import row, write_store
 
-from precice_lb.cli import main
-from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsLog, last_row
 from precice_lb.report.blocks import Paragraph
 from precice_lb.watch import Observer, watch_run
@@ -139,12 +137,6 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     seen = poll(observer)
     assert (seen.windows, seen.window, seen.iteration) == (0, 1, 4)
     assert math.isnan(seen.iterations)
-    iterations.write_text("something else\n 1 2\n")
-    notes = watch_run(tmp_path).notes
-    assert any("precice-B-iterations.log: expected an iterations log" in note for note in notes)
-    iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
-    with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
-        IterationsLog(iterations).read()
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 4")
     old = poll(observer)
     assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})
@@ -211,10 +203,7 @@ def test_explicit_couplings_and_couplings_without_measures_do_not_converge(tmp_p
     assert (multi.window, multi.iteration) == (6, 1)
 
 
-def test_what_preCICE_does_not_write_in_80_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_what_preCICE_does_not_write_is_not_known(tmp_path: Path) -> None:
     text = IMPLICIT.replace("<absolute-", "<absolute-or-relative-").replace(
         'limit="2e-3"', 'abs-limit="1" rel-limit="1"'
     )
@@ -222,14 +211,6 @@ def test_what_preCICE_does_not_write_in_80_columns(
     iterations_log(tmp_path / "precice-B-iterations.log", [20] * 7 + [4, 3])
     header = [*MEASURES[:2], "ResAbsOrRel(B-Mesh:B-Data)", "ResRel(A-Mesh:A-Data)"]
     (tmp_path / "precice-B-convergence.log").write_text(table(header, [(10, 2, 0.0, math.inf)]))
-    assert main(["watch", str(tmp_path), "--once"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    start = lines.index("Convergence of A and B: window 10, iteration 2 of at most 20")
-    assert [line.split() for line in lines[start + 3 : start + 5]] == [
-        ["B-Data", "B-Mesh", "absolute-or-relative", "–", "1"],
-        ["A-Data", "A-Mesh", "relative", "inf", "1e-06"],
-    ]
     assert [residual.residual for residual in convergence(tmp_path)[0].residuals] == [None, math.inf]
     text = next(block.text for block in watch_blocks(watch_run(tmp_path)) if isinstance(block, Paragraph))
     assert text == (
