@@ -86,6 +86,16 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
     assert any("is not used" in text and "the slowest may be missing" in text for text in after.remarks)
 
 
+def test_no_split_out_of_the_bounds_of_a_study_is_measured(tmp_path: Path) -> None:
+    bounds = {"left": "ranks = [4, 5, 6, 7]", "right": "ranks = [1, 2, 3]"}
+    study = read_study(changed(write_study(tmp_path, **bounds), ("ranks = 4\n", "ranks = 16\n")))
+    assert study.bounds == {"Left": (4, 7), "Right": (1, 3)}
+    asked, _ = play(study, tmp_path / "campaign")
+    # Beyond the bounds, more ranks of either would be faster.
+    assert {"Left": 7, "Right": 3} in [proposal.split for proposal in asked]
+    assert all(4 <= one.split["Left"] <= 7 and one.split["Right"] <= 3 for one in asked)
+
+
 def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:
     study = study_of(tmp_path, "maximum = 3\ntarget_regret = 0")
     asked, design = play(study, tmp_path / "campaign", 2)
