@@ -24,7 +24,12 @@ world = MPI.COMM_WORLD
 said = f"{' '.join(sys.argv[1:])} {world.rank}/{world.size} in {os.path.basename(os.getcwd())}"
 os.write(1, f"{said} {os.environ['OMP_NUM_THREADS']}\\n".encode())
 """
-WITHOUT_MPI = "import os, sys; print(sys.argv[1], 'cores', *sorted(os.sched_getaffinity(0)))"
+# In one piece: what ranks print piece by piece comes mixed.
+WITHOUT_MPI = """\
+import os, sys
+cores = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+os.write(1, f"{sys.argv[1]} cores {cores}\\n".encode())
+"""
 PREPARE = "import pathlib, sys; pathlib.Path('prepared').write_text(sys.argv[1] + pathlib.Path('dict').read_text())"
 
 
