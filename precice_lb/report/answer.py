@@ -76,13 +76,13 @@ def _answer(recommendation: Recommendation, evidence: Evidence, present: dict[st
     text += f" How participants scale is assumed, as one run does not tell it. {ahead}"
     return Answer(
         present,
-        recommendation.split,
-        recommendation.window_seconds,
-        recommendation.interval,
-        gain,
-        (low, high),
-        low > 0,
-        level,
-        following[0] if following else {},
+        split=recommendation.split,
+        window_seconds=recommendation.window_seconds,
+        interval=recommendation.interval,
+        gain=gain,
+        gain_interval=(low, high),
+        is_faster=low > 0,
+        level=level,
+        next_run=following[0] if following else {},
         text=text,
     )
