@@ -157,6 +157,8 @@ class Admissible:
     def within(self, room: Integers) -> Admissible | None:
         """Keep those that take no more than that, shape (kinds,); None where nothing is left."""
         kept = (self.takes <= room).all(axis=1)
+        if kept.all():
+            return self
         return replace(self, counts=self.counts[kept], takes=self.takes[kept]) if kept.any() else None
 
 
@@ -185,7 +187,8 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     rules += [(key, f"{most} at most ({key})", counts <= most) for key, most in highest.items() if most is not None]
     bound = accepted.most
     rules.append((bound.why, f"{bound.ranks}{unit} at most ({bound.why})", ranks <= bound.ranks))
-    rules.append((multiples, multiples, counts % multiple == 0))
+    if multiple > 1:
+        rules.append((multiples, multiples, counts % multiple == 0))
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
     _require_node(machine, name, version, threads)

@@ -116,8 +116,8 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
     """Say everything about a split, counts as ranks."""
     machine, names = problem.machine, list(problem.options)
     counts = dict(zip(names, split, strict=True))
-    chosen = {name: option.take(option.ranks == counts[name]) for name, option in problem.options.items()}
-    costs = {name: float(option.seconds[0, 0]) for name, option in chosen.items()}
+    places = {name: option.ranks.searchsorted(counts[name]) for name, option in problem.options.items()}
+    costs = {name: float(option.seconds[0, places[name]]) for name, option in problem.options.items()}
     return SplitResult(
         split=counts,
         window_seconds=seconds,
@@ -131,7 +131,7 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
             "ranks": sum(
                 machine.layouts(name, problem.versions.get(name, "")).of(counts[name]).ranks for name in names
             ),
-            **machine.used(np.sum([option.uses[0] for option in chosen.values()], axis=0)),
+            **machine.used(np.sum([option.uses[places[name]] for name, option in problem.options.items()], axis=0)),
         },
     )
 

@@ -51,10 +51,10 @@ class Curve:
 
     def falling(self) -> Curve:
         """Keep the counts that are faster than any fewer; of those that take the same, only the fastest."""
-        faster = np.append(True, self.seconds[1:] < np.minimum.accumulate(self.seconds)[:-1])
-        curve = self.take(faster)
+        faster = np.flatnonzero(np.append(True, self.seconds[1:] < np.minimum.accumulate(self.seconds)[:-1]))
+        uses = self.uses[faster]
         # Whole nodes: several counts take the same, and the last of them is the fastest.
-        return curve.take(np.append((np.diff(curve.uses, axis=0) > 0).any(axis=1), True))
+        return self.take(faster[np.append((uses[1:] > uses[:-1]).any(axis=1), True)])
 
     def index_within(self, allowance: Integers) -> Integers:
         """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
@@ -197,7 +197,7 @@ def _require_turns(constraints: Constraints, schedule: Schedule) -> None:
 def _option(row: Admissible, values: Times, factor: float) -> Curve:
     """Evaluate and check the times of one version of a participant."""
     name, ranks = row.name, row.counts
-    if (falls := np.flatnonzero((np.diff(row.takes, axis=0) < 0).any(axis=1))).size:
+    if (falls := np.flatnonzero((row.takes[1:] < row.takes[:-1]).any(axis=1))).size:
         raise InfeasibleError(
             f"expected pairs of {name} that never take fewer nodes with more cores, found such with "
             f"{ranks[falls[0]]} and {ranks[falls[0] + 1]} cores; leave one out"

@@ -14,7 +14,7 @@ left. The best of all counts; steps halve from a part of the curves, by default 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,46 +40,49 @@ _AVERAGED = 1e-5
 def minimax_split(curves: Sequence[Curve], machine: Resources, only_slowest: bool = False) -> Choice:
     """Minimise the slowest participant's seconds, then the next slowest's, and so on."""
     choice: Choice = (0,) * len(curves)
-    # Counts that are settled, by participant.
-    settled: dict[int, int] = {}
-    while len(settled) < len(curves):
-        makespan, choice = _shortest(curves, machine, settled, choice)
-        if only_slowest:
+    spent = machine.total(uses_at(curves, choice))
+    left = list(range(len(curves)))
+    while left:
+        makespan = _longest(curves, left, choice)
+        ties = [i for i in left if curves[i].seconds[choice[i]] == makespan]
+        steps = [np.diff(curves[i].uses[choice[i] : choice[i] + 2], axis=0) for i in ties]
+        # Most often nothing shorter fits once the slowest is settled.
+        if all(map(len, steps)) and machine.fits(np.vstack([spent, *steps])):
+            choice = _shortest(curves, machine, left, choice)
+            spent = machine.total(uses_at(curves, choice))
+        elif only_slowest:
             break
-        ties = [i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan]
-        # At equal times the one whose next step costs most stays behind.
-        slowest = max(ties, key=lambda i: _next_step(curves[i], choice[i])) if len(ties) > 1 else ties[0]
-        settled[slowest] = choice[slowest]
+        else:
+            # At equal times the one whose next step costs most stays behind.
+            left.remove(max(ties, key=lambda i: _next_step(curves[i], choice[i])) if len(ties) > 1 else ties[0])
     return choice
 
 
-def _shortest(
-    curves: Sequence[Curve], machine: Resources, settled: Mapping[int, int], choice: Choice
-) -> tuple[float, Choice]:
-    """Shorten the makespan of those that are not settled, from a choice that fits; give it and its counts."""
+def _longest(curves: Sequence[Curve], left: Sequence[int], choice: Sequence[int]) -> float:
+    """Give the makespan of those that are not settled."""
+    return max(float(curves[i].seconds[choice[i]]) for i in left)
+
+
+def _shortest(curves: Sequence[Curve], machine: Resources, left: Sequence[int], choice: Choice) -> Choice:
+    """Shorten the makespan of those that are not settled as far as it goes; a shorter one is known to fit."""
 
     def needs(makespan: float) -> Choice:
-        return tuple(settled[i] if i in settled else curves[i].index_reaching(makespan) for i in range(len(curves)))
-
-    def longest(choice: Sequence[int]) -> float:
-        return max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)
+        return tuple(curves[i].index_reaching(makespan) if i in left else index for i, index in enumerate(choice))
 
     # Nobody can be faster than at the end of its curve.
-    low, high = longest([-1] * len(curves)), longest(choice)
-    # Most often nothing shorter fits once the slowest is settled.
-    middle = math.nextafter(high, low)
-    if not low < high or not machine.fits(uses_at(curves, needs(middle))):
-        return high, choice
+    low, high = _longest(curves, left, [-1] * len(curves)), _longest(curves, left, choice)
     if machine.fits(uses_at(curves, needs(low))):
-        return low, needs(low)
-    while low < middle < high:
-        if machine.fits(uses_at(curves, choice := needs(middle))):
+        return needs(low)
+    while low < (middle := math.sqrt(low * high)) < high:
+        tried = needs(middle)
+        if machine.fits(uses_at(curves, tried)):
             # Always a time on one of the curves.
-            high = longest(choice)
+            choice, high = tried, _longest(curves, left, tried)
+        elif tried == needs(math.nextafter(high, low)):
+            break
         else:
             low = middle
-        middle = 0.5 * (low + high)
-    return high, needs(high)
+    return choice
 
 
 def _next_step(curve: Curve, index: int) -> float:
