@@ -61,7 +61,8 @@ test-machine: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -m "launcher or openmpi or slurm or browser"
 
 test-all: $(VENV)/dev.stamp types style
-	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest
+	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -m "not alone"
+	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -m alone
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -70,7 +70,7 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
     assert len(expected) == 3
     random = Random(1)
     kills = 0
-    for number in range(100 if FULL_COUNTS else 1):
+    for number in range(15 if FULL_COUNTS else 1):
         directory = tmp_path / f"campaign-{number}"
         before: list[RunRecord] = []
         for attempt in range(8):

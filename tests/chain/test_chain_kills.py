@@ -65,7 +65,7 @@ def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path)
     whole = time.monotonic() - began
     assert_as_planned(tmp_path / "undisturbed", [])
     random = Random(3)
-    kills, wanted, number = 0, 100 if FULL_COUNTS else 1, 0
+    kills, wanted, number = 0, 50 if FULL_COUNTS else 1, 0
     while kills < wanted:
         directory = tmp_path / f"chain-{number}"
         number += 1

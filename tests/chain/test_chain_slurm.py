@@ -36,7 +36,7 @@ def jobs() -> list[str]:
 
 def test_chains_killed_at_any_moment_go_on_and_run_no_segment_twice(tmp_path: Path, mpi: str) -> None:
     """Whatever runs of the chain is killed: the call that decides, wherever it runs, or the job."""
-    random, kills, wanted, number = Random(5), 0, 100 if FULL_COUNTS else 1, 0
+    random, kills, wanted, number = Random(5), 0, 40 if FULL_COUNTS else 1, 0
     while kills < wanted:
         place = tmp_path / str(number)
         place.mkdir()

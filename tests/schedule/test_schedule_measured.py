@@ -68,7 +68,6 @@ def is_embedded(case: Case) -> bool:
 
 
 EMBEDDED = [case for case in EVERY if is_embedded(case)]
-REAL_TIME = pytest.mark.slow("compares real times with predicted ones")
 
 
 def measure(cases: Sequence[Case], backend: str) -> dict[str, Times]:
@@ -105,7 +104,8 @@ def test_windows_on_an_emulated_clock_take_what_is_predicted(
 
 
 @pytest.mark.precice
-@REAL_TIME
+@pytest.mark.alone
+@pytest.mark.slow("compares real times with predicted ones")
 @pytest.mark.parametrize("case", EVERY, ids=NAMES)
 def test_libprecice_takes_as_long_as_predicted(case: Case, on_libprecice: dict[str, Times]) -> None:
     compare(case, on_libprecice[case.name])
