@@ -92,7 +92,7 @@ class _Search:
         self.boxes = receiver_boxes(link, local, region)
         self.points, self._offsets = provider.points(_WHY), provider.offsets
         # A filtered vertex lies in the rank's box, and so belongs to a connected rank also in one level.
-        self._pairs = overlapping_pairs(self.boxes, provider.boxes) if two_level or link.filtered else None
+        self._by_boxes, self._provider_boxes = two_level or link.filtered, provider.boxes
         self._cells = CellIndex(provider.cells, len(self.points)) if provider.cells else None
 
     def run(self) -> Needs:
@@ -129,7 +129,7 @@ class _Search:
             for block in np.split(np.arange(len(origin)), range(_BLOCK, len(origin), _BLOCK)):
                 place, vertex = nearest_vertices(tree, origin[block])
                 rank = rank_of[block[place]]
-                if self._pairs is not None:
+                if self._by_boxes:
                     low, high = np.moveaxis(self.boxes[rank], 2, 0)
                     alone[rank[~((self.points[vertex] >= low) & (self.points[vertex] <= high)).all(axis=1)]] = True
                 tags.append(np.unique(rank * count + vertex))
@@ -139,10 +139,14 @@ class _Search:
         key = np.sort(np.concatenate(tags))
         return Needs(key % count, key // count)
 
+    @functools.cached_property
+    def _pairs(self) -> Integers:
+        return overlapping_pairs(self.boxes, self._provider_boxes)
+
     def _candidates(self, rank: int) -> Integers:
         """Vertices that reach the rank's mappings, in global order."""
         vertices = np.arange(len(self.points))
-        if self._pairs is not None:
+        if self._by_boxes:
             begin, end = np.searchsorted(self._pairs[:, 0], (rank, rank + 1))
             parts = [vertices[self._offsets[p] : self._offsets[p + 1]] for p in self._pairs[begin:end, 1]]
             vertices = np.concatenate([vertices[:0], *parts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,11 +37,18 @@ def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     received = Counter(analysis.link.mesh for analysis in links)
     advice: list[str] = []
+
+    @functools.cache
+    def compact(name: str) -> PartitionedMesh:
+        return repartition(meshes[name], meshes[name].ranks)
+
     for analysis in links:
-        link, both = analysis.link, [meshes[name] for name in (analysis.link.mesh, *analysis.link.locals)]
+        link = analysis.link
+        names = (link.mesh, *link.locals)
+        both = [meshes[name] for name in names]
         about = (*_refusals(analysis, both[1:]), *_scheme(analysis, received[link.mesh]))
         if len(both) == 2 and not link.api_access and all(mesh.coordinates is not None for mesh in both):
-            about += (*_factor(analysis, both[1]), *_partition(analysis, both))
+            about += (*_factor(analysis, both[1]), *_partition(analysis, both[0], map(compact, names)))
         advice += [f"{link.title}: {text}" for text in about]
     for mesh in meshes.values():
         if empty := int((mesh.counts == 0).sum()):
@@ -93,14 +101,14 @@ def _factor(analysis: LinkPartners, local: PartitionedMesh) -> Iterator[str]:
         )
 
 
-def _partition(analysis: LinkPartners, both: Sequence[PartitionedMesh]) -> Iterator[str]:
+def _partition(
+    analysis: LinkPartners, provider: PartitionedMesh, by_bisection: Iterable[PartitionedMesh]
+) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
-
-    def pairs(meshes: Iterable[PartitionedMesh]) -> int:
-        provider, receiver = (mesh.boxes[mesh.counts > 0] for mesh in meshes)
-        return len(overlapping_pairs(provider, scaled_boxes(receiver, analysis.link.safety_factor)))
-
-    compact, now = pairs(repartition(mesh, mesh.ranks) for mesh in both), pairs(both)
+    one, other = (mesh.boxes[mesh.counts > 0] for mesh in by_bisection)
+    compact = len(overlapping_pairs(one, scaled_boxes(other, analysis.link.safety_factor)))
+    # Empty ranks meet empty ones only.
+    now = int((provider.counts[analysis.level_1[:, 0]] > 0).sum())
     if compact <= _FEWER * now:
         yield (
             f"compact partitions (recursive coordinate bisection) would connect {compact} pairs in level 1 instead of "
