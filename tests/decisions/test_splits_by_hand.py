@@ -11,9 +11,10 @@ import pytest
 from decision_cases import DIGITS, Law, coupled, mean_of_laws, recommended, write_windows
 
 from precice_lb import optimize_split, recommend_split
-from precice_lb.dataset import load_measurements
+from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
 from precice_lb.exceptions import ModelError
-from precice_lb.split import Constraints, tradeoff_curve
+from precice_lb.layout import Layout
+from precice_lb.split import Constraints, SharedCores, tradeoff_curve
 
 # Four possible truths of A on p and of B on q ranks; draw k of A goes with draw k of B.
 DRAWS: dict[str, list[Law]] = {
@@ -84,6 +85,20 @@ def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
     assert result.rank_intervals == {"A": (6, 7), "B": (5, 6)}
     equal = result.alternatives["equal"]
     assert equal.gain == about(1 - windows[best] / windows[6])
+
+
+def test_sharing_cores_slows_those_who_share_them() -> None:
+    """A and B in turns on p of 6 cores, a quarter slower, and C on the others: 45 / p + 6 / (6 - p) is least at 4."""
+    works = {"A": 12, "B": 24, "C": 6}
+    laws: dict[str, list[Law]] = {name: [lambda p, w=work: F(w, p)] for name, work in works.items()}
+    shared = [SharedCores([["A"], ["B"]], 0.25)]
+    for names in ("ABC", "CBA"):
+        result = recommended(
+            {n: laws[n] for n in names}, dict.fromkeys(names, (2, 3)), 6, coupling="serial", shared=shared
+        )
+        assert result.split == {"A": 4, "B": 4, "C": 2}
+        assert result.window_seconds == about(14.25)
+        assert result.compute_seconds == {"A": about(3.75), "B": about(7.5), "C": about(3)}
 
 
 # One after the other, so that every rank helps. On one rank A is starved of memory, and two are cheaper.
@@ -255,3 +270,53 @@ def test_readings_count_by_the_inverse_of_their_variance(tmp_path: Path, exact: 
     # Of the way to the others: 1 / 65 by 1 / s², 1 / 9 by 1 / s, 1 / 2 by the mean. How much runs differ by beside that
     # has to be learned, and adds to both variances alike.
     assert 0 < off < 0.04 / 18
+
+
+# Of ten draws seconds of version "old" of A on 2 ranks of 2 threads, 20 in the geometric mean, and of "new" on 2 ranks,
+# each with a GPU and so a node of its own: 8 and 12 cores with those of B.
+OLD, NINE, EIGHT = (16, 25) * 5, (13,) * 4 + (19,) * 5 + (30,), (13,) * 4 + (19,) * 4 + (30,) * 2
+
+
+@pytest.mark.parametrize(
+    ("new", "measured", "prefer", "version", "chance"),
+    [
+        # As dear by the root of 20 · 20 · 8 are 16.33 s, by 20 · 8 ^ 0.25 18.07 s.
+        ((16.3,) * 10, 2, 0.5, "new", 0.5),
+        ((16.4,) * 10, 2, 0.5, "old", 0.5),
+        ((18.0,) * 10, 2, 0.75, "new", 0.5),
+        ((18.1,) * 10, 2, 0.75, "old", 0.5),
+        # Beyond what was measured, to either side, it has to be faster than 20 s with 0.9, not than its own 16 s.
+        (NINE, 1, None, "new", 0.6),
+        (NINE, 3, None, "new", 0.6),
+        (EIGHT, 1, None, "old", 0.4),
+        (EIGHT, 3, None, "old", 0.4),
+        (EIGHT, 2, None, "new", 0.6),
+    ],
+)
+def test_a_version_wins_by_time_and_cores_and_unmeasured_only_where_it_is_sure(
+    new: tuple[float, ...], measured: int, prefer: float | None, version: str, chance: float
+) -> None:
+    draws = {"old": [F(seconds) for seconds in OLD], "new": [F(seconds) for seconds in new]}
+    laws: dict[str, list[Law]] = {key: [lambda _, s=s: s for s in row] for key, row in draws.items()}
+    frame = Samples([2, measured], [np.mean(OLD), np.mean(new)], threads=[2, 1], version=["old", "new"])
+    alone = MeasuredRun("alone", {"B": 4}, {"B": 1.0}, {"B": 0.1}, {"B": 1.0}, {"B": {}})
+    data = Measurements({"A": frame, "B": Samples([4], [1.0])}, runs=(alone,))
+    bounds = {"A:old": 4, "A:new": 2, "B": 4}
+    machine = {"cores_per_node": 4, "gpus_per_node": 1, "gpus_per_rank": {"A:new": 1}, "whole_nodes": True}
+    result = recommended(
+        laws | {"B": [lambda _: F(1)] * 10}, data, 4, unit="nodes", minimum=bounds, maximum=bounds, prefer=prefer,
+        **machine,
+    )  # fmt: skip
+    assert result.versions == {"A": version}
+    assert [one.code for one in result.warnings].count("version-unsure") == (version == "old" and prefer is None)
+    first, second = result.choices
+    for choice in (first, second):
+        name = choice.versions["A"]
+        cores, nodes = {"old": (8, 2), "new": (12, 3)}[name]
+        assert choice.used == {"ranks": 6, "cores": cores, "nodes": nodes}
+        assert choice.layouts == ({"A": Layout(2, 2)} if name == "old" else {})
+        assert choice.window_seconds == about(geometric(draws[name]))
+        assert choice.gain == pytest.approx(1 - result.window_seconds / geometric(draws[name]), abs=1e-12)
+    assert first.versions == result.versions
+    assert math.isnan(first.probability)
+    assert second.probability == chance
