@@ -125,6 +125,14 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     near = [[entry.values for entry in remarks(one, []) if entry.code == "failed-near"] for one in (present, further)]
     values = {"participant": "Solid", "layout": "2 ranks", "runs": "2 runs", "side": "more", "chosen": 3}
     assert near == [[], [values]]
+    # Fluid worked on both sides of what failed, Solid with more.
+    worked = measurements_from_arrays({"Fluid": [(2, 0.2), (6, 0.1)], "Solid": [(4, 0.1), (6, 0.1)]})
+    both = [FailedSplit({"Fluid": 4}, ("1",)), FailedSplit({"Solid": 2}, ("2",)), FailedSplit({"Solid": 6}, ("3",))]
+    for solid, side in ((1, ["fewer"]), (3, []), (7, [])):
+        one = dataclasses.replace(
+            present, split={"Fluid": 5, "Solid": solid}, measurements=worked, failed_splits=tuple(both)
+        )
+        assert [entry.values["side"] for entry in remarks(one, []) if entry.code == "failed-near"] == side
     # The equal split failed: what is compared is the nearest to it that may be.
     assert {kind: other.meant for kind, other in present.alternatives.items()} == {"equal": free.split}
     assert "The present split is not compared: its runs failed." in map(str, present.warnings)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decision_cases import DIGITS, Law, coupled, mean_of_laws, recommended, write_windows
+from precice_xml_helpers import coupling as schedule_of
 
 from precice_lb import optimize_split, recommend_split
 from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
@@ -99,6 +100,16 @@ def test_sharing_cores_slows_those_who_share_them() -> None:
         assert result.split == {"A": 4, "B": 4, "C": 2}
         assert result.window_seconds == about(14.25)
         assert result.compute_seconds == {"A": about(3.75), "B": about(7.5), "C": about(3)}
+
+
+@pytest.mark.parametrize(("least", "is_said"), [(47, True), (49, False)])
+def test_turns_are_worth_saying_from_two_percent_on(least: int, is_said: bool) -> None:
+    """Both on 12 cores rather than on 6: 48 / 49, and 50 / 51."""
+    laws: dict[str, list[Law]] = {name: [lambda p: F(12, p) + least] for name in "AB"}
+    found = recommended(laws, dict.fromkeys("AB", (2, 3)), 12, coupling="serial")
+    assert found.window_seconds == about(2 * least + 4)
+    assert found.alternatives["in-turns"].window_seconds == about(2 * least + 2)
+    assert ("in-turns" in {warning.code for warning in found.warnings}) == is_said
 
 
 # One after the other, so that every rank helps. On one rank A is starved of memory, and two are cheaper.
@@ -240,6 +251,24 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
     # The mean of A is that of B at 8 and 8, but windows last (2 + 3) / 2 seconds there.
     assert result.alternatives["present"].window_seconds == about(F(5, 2))
     assert result.alternatives["present"].gain == about(1 - window(best) / F(5, 2))
+
+
+def test_windows_of_measured_splits_are_of_the_coupling_and_of_who_takes_longest_for_them() -> None:
+    """A and B do two windows while C does one; the shortest is first, though it ran last."""
+    sizes = (("AB", 1), ("BC", 2))
+    schemes = [("parallel-explicit", pair, None, f'<time-window-size value="{size}" />') for pair, size in sizes]
+    errors = {"A": 0.12, "B": 0.01, "C": 0.01}
+    runs = tuple(
+        MeasuredRun(f"{p}", {"A": p, "B": 2, "C": 2}, {"A": a, "B": 1.0, "C": 2.3}, errors, {}, {})
+        for p, a in ((2, 1.2), (3, 1.1))
+    )
+    laws: dict[str, list[Law]] = {name: [lambda _: F(1)] for name in "ABC"}
+    data = Measurements(dict.fromkeys("ABC", Samples([2, 3], [1.0, 1.0])), runs=runs)
+    second, first = recommended(laws, data, 7, coupling=schedule_of("ABC", *schemes)).comparisons[::-1]
+    assert (first.split["A"], first.measured, second.split["A"], second.measured) == (3, 2.3, 2, 2.4)
+    # Beside that of the windows, runs differ by 5 %.
+    assert first.standard_error == about(math.hypot(0.05, 0.01 / 2.3))
+    assert second.standard_error == about(math.hypot(0.05, 2 * 0.12 / 2.4))
 
 
 def test_equal_rows_are_two_readings_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:
