@@ -11,17 +11,12 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, run_study, write_study
 
-from precice_lb.campaign import CalibrationDesign, Event, load_campaign
+from precice_lb.campaign import CalibrationDesign, Event, RunRecord, failed_splits, load_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons
-from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
-from precice_lb.recommend import recommend_split
-from precice_lb.recommend.plan import FailedSplit
+from precice_lb.recommend import FailedSplit, measurements_from_arrays, recommend_split
 from precice_lb.recommend.remarks import remarks
-from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.recommendation import screen_blocks
-from precice_lb.report.render import console, page_html, rendered
+from precice_lb.report import Evidence, build_page, console, page_html, rendered, screen_blocks
 
 # Lines that say why are marked: "> " where the whole line is kept, else ">>" before what of it is.
 _FILE = Path(__file__).parents[1] / "data" / "solver-logs.txt"

@@ -11,8 +11,8 @@ import pytest
 from decision_cases import DIGITS, Law, decision_of_chain
 from scipy.stats import multivariate_normal
 
+from precice_lb.chain import Segment
 from precice_lb.chain.decide import at_present_load, window_times
-from precice_lb.chain.document import Segment
 from precice_lb.layout import split_text
 from precice_lb.schedule import Schedule
 
