@@ -71,6 +71,50 @@ def test_the_least_expected_loss_decides_and_not_the_window_of_the_mean_curves()
     assert (equal.window_seconds, equal.gain, equal.probability) == (about(slower), about(1 - window / slower), 1.0)
     assert present.window_seconds == about(54**0.5)
     assert present.probability == 0.75
+    # Of three nodes one has two; nothing else was meant.
+    nodes = recommended(DRAWS, MEASURED, 3, unit="nodes", cores_per_node=4, whole_nodes=True)
+    assert (nodes.alternatives["equal"].split, nodes.alternatives["equal"].meant) == ({"A": 8, "B": 4}, {})
+
+
+def test_ranks_that_are_best_for_no_draw_are_in_their_interval() -> None:
+    """On 8 ranks of A windows are 5.25, 5.25 and 9 s; 7, 7 and 10 are best, of which these quantiles are 7."""
+    laws: dict[str, list[Law]] = {
+        "A": [lambda p, w=work: F(w, p) for work in (36, 36, 72)],
+        "B": [lambda q, w=work: F(w, q) for work in (21, 21, 12)],
+    }
+    result = recommended(laws, MEASURED, BUDGET, level=0.1)
+    assert result.split == {"A": 8, "B": 4}
+    assert result.rank_intervals == {"A": (7, 8), "B": (4, 5)}
+
+
+def test_in_turn_ranks_are_best_in_proportion_to_the_roots_of_the_work() -> None:
+    """Roots of 6, 5 and 8, or of 4, 11 and 4; on 38 ranks."""
+    works = {"A": (36, 16), "B": (25, 121), "C": (64, 16)}
+    laws: dict[str, list[Law]] = {
+        name: [lambda p, w=work: F(w, p) for work in pair for _ in range(2)] for name, pair in works.items()
+    }
+    result = recommended(laws, dict.fromkeys("ABC", (2, 3)), 38, coupling="serial")
+    assert result.rank_intervals == {"A": (8, 12), "B": (10, 22), "C": (8, 16)}
+
+
+def test_a_measured_window_counts_for_splits_like_it() -> None:
+    """Windows of 3 s at 8 and 4 ranks by the curves, of 3.6 s by a run that errs by 5 %."""
+    laws: dict[str, list[Law]] = {"A": [lambda p: F(24, p)] * 400, "B": [lambda q: F(12, q)] * 400}
+    run = MeasuredRun("001", {"A": 8, "B": 4}, {"A": 3.6, "B": 3.6}, {"A": math.nan, "B": math.nan}, {}, {})
+    rows = {"A": Samples([2, 3], [12, 8]), "B": Samples([2, 3], [6, 4])}
+    expected = recommended(laws, Measurements(rows, runs=(run,)), BUDGET).expected
+    # What splits have in common varies by 0.3, what each has by 0.02, 0.06 or 0.2, as likely as these make the reading.
+    own = np.array([0.02, 0.06, 0.2]) ** 2
+    spread = 0.3**2 + own + 0.05**2
+    shares = np.exp(-0.5 * math.log(1.2) ** 2 / spread) / np.sqrt(spread)
+    shares /= shares.sum()
+    for split, curve in (((8, 4), 3.0), ((8, 3), 4.0), ((4, 3), 6.0), ((7, 4), 24 / 7)):
+        far = max(abs(math.log(split[0] / 8)), abs(math.log(split[1] / 4)))
+        alike = 0.2 * math.exp(-far / 0.5) + 0.8 * math.exp(-far / 0.03)
+        part = float(shares @ ((0.3**2 + own * alike) / spread))
+        logs = np.log(expected.window(dict(zip("AB", split, strict=True))))
+        assert logs.mean() == about(math.log(curve) + part * math.log(1.2))
+        assert logs.std() == pytest.approx(0.05 * part, rel=0.1)
 
 
 def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
@@ -200,6 +244,9 @@ def test_splits_are_near_up_to_the_share_asked_for() -> None:
         assert near.window_seconds == about(window)
         assert near.longer == pytest.approx(float(window / best - 1), abs=1e-12)
         assert window <= best * (1 + share)
+    exact = recommended(CURVES, MEASURED, BUDGET, coupling="serial", within=0.0)
+    assert exact.plan is not None
+    assert [near.split for near in exact.plan.near] == [exact.split]
     whole = {p: in_turn({"A": p, "B": BUDGET - p}) for p in range(1, BUDGET)}
     assert {p for p, w in whole.items() if w <= best * (1 + share)} <= {near.split["A"] for near in plan.near}
 
@@ -346,6 +393,7 @@ def test_a_version_wins_by_time_and_cores_and_unmeasured_only_where_it_is_sure(
         assert choice.layouts == ({"A": Layout(2, 2)} if name == "old" else {})
         assert choice.window_seconds == about(geometric(draws[name]))
         assert choice.gain == pytest.approx(1 - result.window_seconds / geometric(draws[name]), abs=1e-12)
+    assert result.plan is None or result.plan.chosen.cores == first.used["cores"]
     assert first.versions == result.versions
     assert math.isnan(first.probability)
     assert second.probability == chance
