@@ -87,14 +87,20 @@ def test_ranks_that_are_best_for_no_draw_are_in_their_interval() -> None:
     assert result.rank_intervals == {"A": (7, 8), "B": (4, 5)}
 
 
-def test_in_turn_ranks_are_best_in_proportion_to_the_roots_of_the_work() -> None:
-    """Roots of 6, 5 and 8, or of 4, 11 and 4; on 38 ranks."""
-    works = {"A": (36, 16), "B": (25, 121), "C": (64, 16)}
+def test_in_turn_ranks_are_those_of_the_best_splits() -> None:
+    """Of three, by two truths."""
+    works, ranks = {"A": (36, 4), "B": (24, 100), "C": (50, 9)}, 30
     laws: dict[str, list[Law]] = {
         name: [lambda p, w=work: F(w, p) for work in pair for _ in range(2)] for name, pair in works.items()
     }
-    result = recommended(laws, dict.fromkeys("ABC", (2, 3)), 38, coupling="serial")
-    assert result.rank_intervals == {"A": (8, 12), "B": (10, 22), "C": (8, 16)}
+    splits = [(a, b, ranks - a - b) for a in range(1, ranks - 1) for b in range(1, ranks - a)]
+    best = [
+        min(splits, key=lambda split: sum(F(work, p) for work, p in zip(truth, split, strict=True)))
+        for truth in zip(*works.values(), strict=True)
+    ]
+    result = recommended(laws, dict.fromkeys("ABC", (2, 3)), ranks, coupling="serial")
+    counts = zip(*best, strict=True)
+    assert result.rank_intervals == {name: (min(pair), max(pair)) for name, pair in zip("ABC", counts, strict=True)}
 
 
 def test_a_measured_window_counts_for_splits_like_it() -> None:
