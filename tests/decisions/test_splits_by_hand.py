@@ -304,6 +304,9 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
     # The mean of A is that of B at 8 and 8, but windows last (2 + 3) / 2 seconds there.
     assert result.alternatives["present"].window_seconds == about(F(5, 2))
     assert result.alternatives["present"].gain == about(1 - window(best) / F(5, 2))
+    # What ran at the same time says nothing of windows in turn.
+    serial = recommended(ALTERNATING, measured, 16, coupling="serial")
+    assert (len(result.comparisons), len(serial.comparisons)) == (1, 0)
 
 
 def test_windows_of_measured_splits_are_of_the_coupling_and_of_who_takes_longest_for_them() -> None:
