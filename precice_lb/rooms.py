@@ -55,8 +55,8 @@ def lazily(package: str, **places: Collection[str]) -> Callable[[str], Any]:
 
     def get(name: str) -> Any:
         for module, names in places.items():
-            if name in names and hasattr(found := importlib.import_module(f"{package}.{module}"), name):
-                return getattr(found, name)
+            if name in names and hasattr(imported := importlib.import_module(f"{package}.{module}"), name):
+                return getattr(imported, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get
