@@ -20,7 +20,7 @@ shows.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 
@@ -50,15 +50,13 @@ def room(name: str) -> ModuleType | None:
     return importlib.import_module(f"precice_lb.{name}") if name in ROOMS else None
 
 
-def lazily(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
-    """Make a room's ``__getattr__``: it loads what the room offers when it is asked for, from one of its modules."""
+def lazily(package: str, **places: Collection[str]) -> Callable[[str], Any]:
+    """Make a room's ``__getattr__``: it loads what the room offers, by module, when it is asked for."""
 
     def get(name: str) -> Any:
-        if name in names:
-            for module in modules:
-                imported = importlib.import_module(f"{package}.{module}")
-                if hasattr(imported, name):
-                    return getattr(imported, name)
+        for module, names in places.items():
+            if name in names and hasattr(imported := importlib.import_module(f"{package}.{module}"), name):
+                return getattr(imported, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get

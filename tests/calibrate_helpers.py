@@ -15,10 +15,17 @@ import psutil
 import pytest
 from store_helpers import write_store
 
-from precice_lb.campaign import Event, RunPlan, Task, read_study, run_campaign
+from precice_lb.campaign import (
+    TOKEN_VARIABLE,
+    CampaignResult,
+    Event,
+    RunPlan,
+    RunRecord,
+    Task,
+    read_study,
+    run_campaign,
+)
 from precice_lb.campaign.launchers import launcher_from
-from precice_lb.campaign.processes import TOKEN_VARIABLE
-from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StudyError
 

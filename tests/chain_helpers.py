@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.chain.decide import DecisionProblem, decide
-from precice_lb.chain.document import ChainDocument, Decision, Segment
-from precice_lb.dataset.series import mean_of
+from precice_lb.chain import ChainDocument, Decision, DecisionProblem, Segment
+from precice_lb.chain.decide import decide
+from precice_lb.dataset import mean_of
 from precice_lb.schedule import Schedule
-from precice_lb.split import optimize_split
-from precice_lb.split.admissible import limits_of
+from precice_lb.split import limits_of, optimize_split
 
 Array = NDArray[np.float64]
 Split = dict[str, int]

@@ -17,8 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from profiling_peer import differences, event_totals, totals_of
 
 from precice_lb.cli import main
-from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.records import RankFile
+from precice_lb.store import RankFile, find_stores, read_store
 
 __all__ = ["differences", "event_totals", "totals_of"]
 DATA = Path(__file__).parent / "data" / "profiling"

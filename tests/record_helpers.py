@@ -15,11 +15,9 @@ import pytest
 from clock_helpers import emulated_clock
 from store_helpers import PARALLEL, metadata
 
+from precice_lb.record import Recorder
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.records import RankFile
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store import RankFile, StoreWriter, find_stores, read_store
 
 WINDOWS = 7
 BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]

@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 
 from precice_lb.rooms import hooks
-from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, RecordedMeshes, recorded_meshes
-from precice_lb.store.records import RankFile
-from precice_lb.store.schema import case_fingerprint
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store import (
+    ADVANCES,
+    INITIALIZE,
+    TABLES,
+    RankFile,
+    RecordedMeshes,
+    StoreWriter,
+    case_fingerprint,
+    recorded_meshes,
+)
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
 START = 1_700_000_000_000_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from precice_lb.case.config import Configuration, parse_configuration, read_configuration
 from precice_lb.case.coupling import AcceptedRanks, accepted_ranks
 from precice_lb.case.edits import patch_configuration
+from precice_lb.rooms import lazily
 
 __all__ = [
     "AcceptedRanks",
@@ -14,3 +15,5 @@ __all__ = [
     "patch_configuration",
     "read_configuration",
 ]
+
+__getattr__ = lazily(__name__, case=("case_from",), config=("M2N",), coupling=("RankBound", "Roles", "roles_of"))

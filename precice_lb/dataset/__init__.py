@@ -11,6 +11,7 @@ from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import load_runs
 from precice_lb.dataset.samples import load_measurements, measurements_from_runs
+from precice_lb.rooms import lazily
 
 __all__ = [
     "CoupledRun",
@@ -22,3 +23,10 @@ __all__ = [
     "load_runs",
     "measurements_from_runs",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    runs=("flaws", "remarks"),
+    samples=("pooled_iterations", "without_stragglers"),
+    series=("drift_of", "mean_of", "outliers_of", "shift_of", "spread_of", "warmup_of"),
+)

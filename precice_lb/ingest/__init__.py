@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "import_measurements", "write_csv"]
 
-__getattr__ = lazily(__name__, ("write_csv",), ("csv",))
+__getattr__ = lazily(__name__, csv=("import_files", "read_csv", "read_frame", "write_csv"))
 
 
 def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) -> Measurements:

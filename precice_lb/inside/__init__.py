@@ -23,4 +23,4 @@ __all__ = [
     "read_cells",
 ]
 
-__getattr__ = lazily(__name__, __all__, ("balance", "mesh", "loads"))
+__getattr__ = lazily(__name__, balance=__all__, mesh=__all__, loads=__all__)

@@ -32,4 +32,4 @@ __all__ = [
     "write_pairs",
 ]
 
-__getattr__ = lazily(__name__, __all__, ("report", "analysis", "links", "meshes", "sources"))
+__getattr__ = lazily(__name__, report=__all__, analysis=__all__, links=__all__, meshes=__all__, sources=__all__)

@@ -6,6 +6,7 @@ from precice_lb.recommend.api import recommend_split
 from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
+from precice_lb.rooms import lazily
 from precice_lb.schedule.traces import predictor_of_runs, traced_schedule
 from precice_lb.split import Machine
 
@@ -18,3 +19,11 @@ __all__ = [
     "recommend_split",
     "traced_schedule",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    limits=("nearest", "proportional_split"),
+    plan=("FailedSplit",),
+    posterior=("DRAWS", "ExpectedWindowTime", "curves_of", "geometric_mean"),
+    sources=("measurements_from_arrays",),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from precice_lb.case.machine import Constraints, Machine, NodeKind, SharedCores
+from precice_lb.rooms import lazily
 from precice_lb.split.optimize import (
     SplitResult,
     TradeoffCurve,
@@ -24,3 +25,5 @@ __all__ = [
     "optimize_split",
     "tradeoff_curve",
 ]
+
+__getattr__ = lazily(__name__, admissible=("Limits", "limits_of"))

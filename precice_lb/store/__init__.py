@@ -12,4 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RankFile", "find_stores", "read_runs", "read_store"]
 
-__getattr__ = lazily(__name__, __all__, ("reader",))
+__getattr__ = lazily(
+    __name__,
+    reader=(*__all__, "read_stores"),
+    columns=("ADVANCES", "COUNTS", "INITIALIZE", "MPI", "RecordedMeshes", "SECTIONS", "TABLES", "recorded_meshes"),
+    rank_file=("Tail", "write_hdf5"),
+    schema=("case_fingerprint",),
+    spool=("StoreWriter", "note_stop"),
+)

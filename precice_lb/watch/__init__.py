@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer", "Snapshot", "watch_run"]
 
-__getattr__ = lazily(__name__, __all__, ("observer", "snapshot"))
+__getattr__ = lazily(__name__, observer=__all__, snapshot=__all__, view=("watch_blocks",))

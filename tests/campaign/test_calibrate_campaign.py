@@ -29,8 +29,7 @@ from calibrate_helpers import (
 )
 from slurm_helpers import wait_until
 
-from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.state import CampaignResult
+from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
 from precice_lb.case import read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError

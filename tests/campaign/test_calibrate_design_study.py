@@ -11,8 +11,7 @@ from calibrate_helpers import CONFIGURATION, changed, run_of, write_study
 from emulation import CostLaw
 from store_helpers import row, write_store
 
-from precice_lb.campaign import CampaignResult, Study, read_study
-from precice_lb.campaign.design import Proposal, StudyDesign, existing_runs
+from precice_lb.campaign import CampaignResult, Proposal, Study, StudyDesign, existing_runs, read_study
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend_split

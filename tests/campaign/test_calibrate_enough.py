@@ -28,15 +28,12 @@ from fake_slurm import FakeSlurm
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb import recommend_split
-from precice_lb.campaign import read_study
-from precice_lb.campaign.design import CalibrationDesign, Proposal
+from precice_lb.campaign import CalibrationDesign, CampaignResult, Proposal, read_study
 from precice_lb.campaign.enough import Enough, look
 from precice_lb.campaign.runs import CampaignRuns
-from precice_lb.campaign.state import CampaignResult
-from precice_lb.dataset.runs import remarks
+from precice_lb.dataset import remarks
 from precice_lb.models.posterior import counted_noise
-from precice_lb.store.reader import read_store
-from precice_lb.store.spool import StoreWriter, note_stop
+from precice_lb.store import StoreWriter, note_stop, read_store
 
 EMBEDDED = '[case.environment]\nPRECICE_LB_BACKEND = "embedded"\nNOISE = "{noise}"'
 # A window takes up to so many times as long as planted, in an order that shows no drift.

@@ -22,8 +22,7 @@ from calibrate_helpers import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.campaign import read_study, run_campaign
-from precice_lb.campaign.plan import file_name
+from precice_lb.campaign import file_name, read_study, run_campaign
 from precice_lb.exceptions import CalibrationError
 
 LAUNCHER = "name = 'template'\nparticipant = 'env PMI_SIZE={ranks} {command}'"

@@ -12,7 +12,7 @@ import pytest
 from calibrate_helpers import launcher_of, plan_of, program, run_study, task_of, write_case, write_study
 from fake_slurm import FakeSlurm
 
-from precice_lb.campaign.processes import run_processes
+from precice_lb.campaign import run_processes
 from precice_lb.campaign.schedulers import body, read_exits
 
 

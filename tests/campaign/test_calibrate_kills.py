@@ -26,8 +26,7 @@ from conftest import FULL_COUNTS
 from emulation import CostLaw
 from store_helpers import row
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.state import RunRecord
+from precice_lb.campaign import RunRecord, read_study
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

@@ -25,11 +25,17 @@ from calibrate_helpers import (
 )
 from clock_helpers import study_environment
 
-from precice_lb.campaign import RunPlan, Study, load_campaign, read_study, run_campaign
-from precice_lb.campaign.design import StudyDesign
+from precice_lb.campaign import (
+    CampaignResult,
+    RunPlan,
+    Study,
+    StudyDesign,
+    load_campaign,
+    read_study,
+    run_campaign,
+    tasks_of,
+)
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
-from precice_lb.campaign.prepare import tasks_of
-from precice_lb.campaign.state import CampaignResult
 from precice_lb.cli import main
 from precice_lb.cli.case import Asked, measured_by, recommend_case
 from precice_lb.exceptions import StudyError

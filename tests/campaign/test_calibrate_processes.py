@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import task_of
 
-from precice_lb.campaign.processes import run_processes
+from precice_lb.campaign import run_processes
 
 # Leaves a process without any environment, whose number is in a file.
 CLEARED = 'env -i sleep 300 & echo $! >"$1.new"; mv "$1.new" "$1"'

@@ -11,17 +11,12 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, run_study, write_study
 
-from precice_lb.campaign import CalibrationDesign, Event, load_campaign
+from precice_lb.campaign import CalibrationDesign, Event, RunRecord, failed_splits, load_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons
-from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
-from precice_lb.recommend import recommend_split
-from precice_lb.recommend.plan import FailedSplit
+from precice_lb.recommend import FailedSplit, measurements_from_arrays, recommend_split
 from precice_lb.recommend.remarks import remarks
-from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.recommendation import screen_blocks
-from precice_lb.report.render import console, page_html, rendered
+from precice_lb.report import Evidence, build_page, console, page_html, rendered, screen_blocks
 
 # Lines that say why are marked: "> " where the whole line is kept, else ">>" before what of it is.
 _FILE = Path(__file__).parents[1] / "data" / "solver-logs.txt"
@@ -125,6 +120,14 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     near = [[entry.values for entry in remarks(one, []) if entry.code == "failed-near"] for one in (present, further)]
     values = {"participant": "Solid", "layout": "2 ranks", "runs": "2 runs", "side": "more", "chosen": 3}
     assert near == [[], [values]]
+    # Fluid worked on both sides of what failed, Solid with more.
+    worked = measurements_from_arrays({"Fluid": [(2, 0.2), (6, 0.1)], "Solid": [(4, 0.1), (6, 0.1)]})
+    both = [FailedSplit({"Fluid": 4}, ("1",)), FailedSplit({"Solid": 2}, ("2",)), FailedSplit({"Solid": 6}, ("3",))]
+    for solid, side in ((1, ["fewer"]), (3, []), (7, [])):
+        one = dataclasses.replace(
+            present, split={"Fluid": 5, "Solid": solid}, measurements=worked, failed_splits=tuple(both)
+        )
+        assert [entry.values["side"] for entry in remarks(one, []) if entry.code == "failed-near"] == side
     # The equal split failed: what is compared is the nearest to it that may be.
     assert {kind: other.meant for kind, other in present.alternatives.items()} == {"equal": free.split}
     assert "The present split is not compared: its runs failed." in map(str, present.warnings)

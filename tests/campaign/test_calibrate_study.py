@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import changed, check_refused, program, refusals, state_of, write_case, write_study
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.plan import command_tokens
-from precice_lb.campaign.state import CampaignResult
+from precice_lb.campaign import CampaignResult, command_tokens, read_study
 from precice_lb.exceptions import StudyError
 from precice_lb.split import Constraints, SharedCores
 

@@ -11,8 +11,7 @@ import pytest
 from calibrate_helpers import changed, write_case, write_study
 from report_helpers import refused
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign import read_study, write_scripts
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.cli import main
 

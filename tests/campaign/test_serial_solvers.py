@@ -10,9 +10,8 @@ from calibrate_helpers import COPIES, changed, make_stores, run_study, runs_of, 
 from record_helpers import environment, finish, start
 from store_helpers import row
 
-from precice_lb.campaign import read_study
+from precice_lb.campaign import RunRecord, read_study
 from precice_lb.campaign.evidence import cause_of, wrong_size
-from precice_lb.campaign.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.layout import Layout
 

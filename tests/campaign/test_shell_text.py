@@ -15,13 +15,10 @@ from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign import RunPlan, Study, prepare_in, tasks_of, write_scripts
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
-from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.prepare import prepare_in, tasks_of
 from precice_lb.campaign.read import study_from
 from precice_lb.campaign.schedulers import job_lines, read_exits
-from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 
 # Each example runs a script, which takes too long to make the failing ones small.

@@ -15,11 +15,10 @@ from calibrate_helpers import changed, edited, refusals, write_case, write_study
 from record_helpers import environment, finish, start
 from report_helpers import refused
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.design import CalibrationDesign
+from precice_lb.campaign import CalibrationDesign, read_study
 from precice_lb.case import accepted_ranks, parse_configuration, read_configuration
 from precice_lb.exceptions import InfeasibleError, StudyError
-from precice_lb.ingest.csv import read_csv
+from precice_lb.ingest import read_csv
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.recommend import recommend_split
 from precice_lb.schedule import Schedule

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from precice_xml_helpers import configuration, scheme
 
-from precice_lb.case import parse_configuration
-from precice_lb.case.coupling import Roles, roles_of
+from precice_lb.case import Roles, parse_configuration, roles_of
 
 ACCELERATED = (
     '    <relative-convergence-measure data="FromA" mesh="A-Mesh" limit="1e-3" />\n    <acceleration:constant>'

@@ -17,7 +17,7 @@ from precice_lb.case import parse_configuration, patch_configuration, read_confi
 from precice_lb.case.config import ConvergenceMeasure, Data, Mesh, ReceivedMesh
 from precice_lb.case.elements import parse, text_of
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.store.schema import case_fingerprint
+from precice_lb.store import case_fingerprint
 
 FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")
 

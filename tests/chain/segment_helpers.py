@@ -16,11 +16,9 @@ from calibrate_helpers import COUPLED as SOLVER
 from clock_helpers import study_environment
 from store_helpers import row
 
+from precice_lb.campaign import RunRecord, Study
 from precice_lb.campaign.campaign import Report
-from precice_lb.campaign.state import RunRecord
-from precice_lb.campaign.study import Study
-from precice_lb.chain.decide import DecisionProblem
-from precice_lb.chain.document import Decision, Segment
+from precice_lb.chain import Decision, DecisionProblem, Segment
 from precice_lb.chain.next import run_chain
 
 Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]

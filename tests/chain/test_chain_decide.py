@@ -17,12 +17,11 @@ from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precice_lb.chain.decide import DecisionProblem, decide
-from precice_lb.chain.document import CHAIN_FILE, Segment, read_chain
+from precice_lb.chain import CHAIN_FILE, DecisionProblem, Segment, read_chain
+from precice_lb.chain.decide import decide
 from precice_lb.exceptions import CalibrationError, InfeasibleError
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints
-from precice_lb.split.admissible import limits_of
+from precice_lb.split import Constraints, limits_of
 
 NAMES = ("A", "B")
 

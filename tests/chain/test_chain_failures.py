@@ -13,8 +13,7 @@ from calibrate_helpers import changed, refusals, runs_of
 from segment_helpers import CHAIN, expected_state, page, planned, run_with, write_chain, write_copies
 
 from precice_lb.campaign import Event, read_study
-from precice_lb.chain.decide import DecisionProblem
-from precice_lb.chain.document import Decision, Segment
+from precice_lb.chain import Decision, DecisionProblem, Segment
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]

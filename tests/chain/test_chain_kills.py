@@ -14,7 +14,7 @@ from calibrate_helpers import alive, finished_runs, runs_of
 from conftest import FULL_COUNTS
 from segment_helpers import assert_whole, write_copies
 
-from precice_lb.campaign.state import RunRecord
+from precice_lb.campaign import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

@@ -15,7 +15,7 @@ from fake_slurm import FakeSlurm
 from report_helpers import refused
 from segment_helpers import assert_whole, following, page, write_chain, write_copies
 
-from precice_lb.campaign.state import campaign_lock
+from precice_lb.campaign import campaign_lock
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError
 

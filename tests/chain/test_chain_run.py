@@ -13,8 +13,7 @@ from segment_helpers import CHAIN, assert_state, page, planned, run_with, write_
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
-from precice_lb.chain.decide import DecisionProblem
-from precice_lb.chain.document import Decision, Segment
+from precice_lb.chain import Decision, DecisionProblem, Segment
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
 

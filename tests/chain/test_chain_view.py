@@ -13,11 +13,10 @@ from chain_helpers import chain_of
 from report_helpers import refused
 from rich.console import Console
 
-from precice_lb.chain.document import CHAIN_FILE
+from precice_lb.chain import CHAIN_FILE
 from precice_lb.chain.view import story_of
 from precice_lb.cli import main
-from precice_lb.report.blocks import Table
-from precice_lb.report.render import rendered
+from precice_lb.report import Table, rendered
 
 TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
 

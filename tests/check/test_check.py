@@ -20,8 +20,7 @@ from store_helpers import START, row, write_coupled, write_store
 
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.cli import main
-from precice_lb.dataset import load_runs
-from precice_lb.dataset.series import drift_of, outliers_of, shift_of, spread_of, warmup_of
+from precice_lb.dataset import drift_of, load_runs, outliers_of, shift_of, spread_of, warmup_of
 
 Array = NDArray[np.float64]
 

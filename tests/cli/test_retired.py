@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import write_study
 
-from precice_lb.campaign import load_campaign, read_study
-from precice_lb.campaign.state import CampaignResult, RunRecord
+from precice_lb.campaign import CampaignResult, RunRecord, load_campaign, read_study
 
 
 @pytest.mark.parametrize(

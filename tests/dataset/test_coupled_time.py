@@ -13,7 +13,7 @@ from store_helpers import rows, write_store
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import import_profiling
-from precice_lb.report.summary import summarise
+from precice_lb.report import summarise
 
 
 def test_windows_of_unlike_size_are_compared_by_coupled_time(

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from precice_xml_helpers import configuration, scheme
 from store_helpers import PARALLEL, START, metadata, row, write_coupled, write_store
 
-from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, windows
-from precice_lb.dataset.series import spread_of
+from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, spread_of, windows
 from precice_lb.exceptions import DataError
 from precice_lb.export import export_merged
-from precice_lb.store.columns import ADVANCES
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store import ADVANCES, StoreWriter
 
 PAIR = {kind: configuration("AB", [scheme(kind, "AB")]) for kind in ("serial-explicit", "serial-implicit")}
 SERIAL = PAIR["serial-explicit"]

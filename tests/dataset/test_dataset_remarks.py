@@ -8,8 +8,7 @@ import pytest
 from report_helpers import configuration, refused
 from store_helpers import START, row, write_store
 
-from precice_lb.dataset import load_runs
-from precice_lb.dataset.runs import flaws, remarks
+from precice_lb.dataset import flaws, load_runs, remarks
 
 
 def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: object) -> None:

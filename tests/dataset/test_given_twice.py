@@ -13,10 +13,10 @@ from store_helpers import START, row, write_store
 from precice_lb.check import check_runs
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.export import export_merged, exported_ranks
-from precice_lb.ingest.csv import import_files, read_csv, write_csv
+from precice_lb.ingest import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.recommend import load_sources
-from precice_lb.store.reader import read_store, read_stores
+from precice_lb.store import read_store, read_stores
 
 SECOND = 1_000_000_000
 

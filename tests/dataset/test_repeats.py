@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from precice_lb import recommend_split
-from precice_lb.dataset.samples import without_stragglers
-from precice_lb.ingest.csv import read_csv
-from precice_lb.recommend.sources import measurements_from_arrays
+from precice_lb.dataset import without_stragglers
+from precice_lb.ingest import read_csv
+from precice_lb.recommend import measurements_from_arrays
 
 TABLE = Path(__file__).parents[1] / "data" / "outlier_in_repeats.csv"
 

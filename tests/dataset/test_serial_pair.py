@@ -11,7 +11,7 @@ from store_helpers import row, write_store
 
 from precice_lb.check import check_runs
 from precice_lb.dataset import CoupledRun, load_runs
-from precice_lb.report.summary import summarise, summary_dict
+from precice_lb.report import summarise, summary_dict
 
 SERIAL = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 A, B, TRANSFER = 0.03, 0.05, 0.002

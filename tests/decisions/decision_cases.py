@@ -18,17 +18,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
-from precice_lb.campaign import read_study, run_campaign
-from precice_lb.campaign.state import CampaignResult, RunRecord
-from precice_lb.campaign.worth import PosteriorSplits
-from precice_lb.chain.decide import DecisionProblem, decide
-from precice_lb.chain.document import Decision, Segment
+from precice_lb.campaign import CampaignResult, PosteriorSplits, RunRecord, read_study, run_campaign
+from precice_lb.chain import Decision, DecisionProblem, Segment
+from precice_lb.chain.decide import decide
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints
-from precice_lb.split.admissible import limits_of
+from precice_lb.split import Constraints, limits_of
 
 # From ranks to seconds per window, as one draw of a posterior.
 Law = Callable[[int], Fraction]

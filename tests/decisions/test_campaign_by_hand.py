@@ -14,9 +14,8 @@ import pytest
 from decision_cases import DIGITS, Law, ask_with, conclusion_of_campaign, recommended, value_of_runs
 
 from precice_lb import CalibrationDesign, recommend_split
-from precice_lb.campaign.worth import NextRun, PosteriorSplits, Prospects, next_runs
-from precice_lb.case import AcceptedRanks
-from precice_lb.case.coupling import RankBound
+from precice_lb.campaign import NextRun, PosteriorSplits, Prospects, next_runs
+from precice_lb.case import AcceptedRanks, RankBound
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.schedule import Schedule
 

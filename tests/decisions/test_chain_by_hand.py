@@ -11,8 +11,8 @@ import pytest
 from decision_cases import DIGITS, Law, decision_of_chain
 from scipy.stats import multivariate_normal
 
+from precice_lb.chain import Segment
 from precice_lb.chain.decide import at_present_load, window_times
-from precice_lb.chain.document import Segment
 from precice_lb.layout import split_text
 from precice_lb.schedule import Schedule
 
@@ -132,6 +132,9 @@ def test_windows_longer_than_what_participants_compute_are_expected_to_stay_so()
         (after((1, 12)), {"known": "A"}, "stay at A 1, B 3: the compute time of B is not known"),
         (after((1, 12)), {"known": "", "failed": [{"A": 1}]},
          "move to A 2, B 2, an even split: it failed, and the compute time of A, B is not known"),
+        # Of what is left, half as many ranks of B are nearer to it than that and half as many again of A.
+        (after((1, 12)), {"known": "", "failed": [{"A": 1}, {"A": 2, "B": 2}]},
+         "move to A 2, B 1, an even split: it failed, and the compute time of A, B is not known"),
         (after((1, 12)), {"failed": [{"A": 2}, {"A": 3}, {"B": 1}, {"B": 2}]},
          "stay at A 1, B 3: no other split comes into question"),
     ],

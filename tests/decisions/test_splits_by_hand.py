@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decision_cases import DIGITS, Law, coupled, mean_of_laws, recommended, write_windows
+from precice_xml_helpers import coupling as schedule_of
 
 from precice_lb import optimize_split, recommend_split
-from precice_lb.dataset import load_measurements
+from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
 from precice_lb.exceptions import ModelError
-from precice_lb.split import Constraints, tradeoff_curve
+from precice_lb.layout import Layout
+from precice_lb.split import Constraints, SharedCores, tradeoff_curve
 
 # Four possible truths of A on p and of B on q ranks; draw k of A goes with draw k of B.
 DRAWS: dict[str, list[Law]] = {
@@ -69,6 +71,56 @@ def test_the_least_expected_loss_decides_and_not_the_window_of_the_mean_curves()
     assert (equal.window_seconds, equal.gain, equal.probability) == (about(slower), about(1 - window / slower), 1.0)
     assert present.window_seconds == about(54**0.5)
     assert present.probability == 0.75
+    # Of three nodes one has two; nothing else was meant.
+    nodes = recommended(DRAWS, MEASURED, 3, unit="nodes", cores_per_node=4, whole_nodes=True)
+    assert (nodes.alternatives["equal"].split, nodes.alternatives["equal"].meant) == ({"A": 8, "B": 4}, {})
+
+
+def test_ranks_that_are_best_for_no_draw_are_in_their_interval() -> None:
+    """On 8 ranks of A windows are 5.25, 5.25 and 9 s; 7, 7 and 10 are best, of which these quantiles are 7."""
+    laws: dict[str, list[Law]] = {
+        "A": [lambda p, w=work: F(w, p) for work in (36, 36, 72)],
+        "B": [lambda q, w=work: F(w, q) for work in (21, 21, 12)],
+    }
+    result = recommended(laws, MEASURED, BUDGET, level=0.1)
+    assert result.split == {"A": 8, "B": 4}
+    assert result.rank_intervals == {"A": (7, 8), "B": (4, 5)}
+
+
+def test_in_turn_ranks_are_those_of_the_best_splits() -> None:
+    """Of three, by two truths."""
+    works, ranks = {"A": (36, 4), "B": (24, 100), "C": (50, 9)}, 30
+    laws: dict[str, list[Law]] = {
+        name: [lambda p, w=work: F(w, p) for work in pair for _ in range(2)] for name, pair in works.items()
+    }
+    splits = [(a, b, ranks - a - b) for a in range(1, ranks - 1) for b in range(1, ranks - a)]
+    best = [
+        min(splits, key=lambda split: sum(F(work, p) for work, p in zip(truth, split, strict=True)))
+        for truth in zip(*works.values(), strict=True)
+    ]
+    result = recommended(laws, dict.fromkeys("ABC", (2, 3)), ranks, coupling="serial")
+    counts = zip(*best, strict=True)
+    assert result.rank_intervals == {name: (min(pair), max(pair)) for name, pair in zip("ABC", counts, strict=True)}
+
+
+def test_a_measured_window_counts_for_splits_like_it() -> None:
+    """Windows of 3 s at 8 and 4 ranks by the curves, of 3.6 s by a run that errs by 5 %."""
+    laws: dict[str, list[Law]] = {"A": [lambda p: F(24, p)] * 400, "B": [lambda q: F(12, q)] * 400}
+    run = MeasuredRun("001", {"A": 8, "B": 4}, {"A": 3.6, "B": 3.6}, {"A": math.nan, "B": math.nan}, {}, {})
+    rows = {"A": Samples([2, 3], [12, 8]), "B": Samples([2, 3], [6, 4])}
+    expected = recommended(laws, Measurements(rows, runs=(run,)), BUDGET).expected
+    # What splits have in common varies by 0.3, what each has by 0.02, 0.06 or 0.2, as likely as these make the reading.
+    own = np.array([0.02, 0.06, 0.2]) ** 2
+    spread = 0.3**2 + own + 0.05**2
+    shares = np.exp(-0.5 * math.log(1.2) ** 2 / spread) / np.sqrt(spread)
+    shares /= shares.sum()
+    for split, curve in (((8, 4), 3.0), ((8, 3), 4.0), ((4, 3), 6.0), ((7, 4), 24 / 7)):
+        far = max(abs(math.log(split[0] / 8)), abs(math.log(split[1] / 4)))
+        alike = 0.2 * math.exp(-far / 0.5) + 0.8 * math.exp(-far / 0.03)
+        part = float(shares @ ((0.3**2 + own * alike) / spread))
+        logs = np.log(expected.window(dict(zip("AB", split, strict=True))))
+        assert logs.mean() == about(math.log(curve) + part * math.log(1.2))
+        assert logs.std() == pytest.approx(0.05 * part, rel=0.1)
 
 
 def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
@@ -84,6 +136,30 @@ def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
     assert result.rank_intervals == {"A": (6, 7), "B": (5, 6)}
     equal = result.alternatives["equal"]
     assert equal.gain == about(1 - windows[best] / windows[6])
+
+
+def test_sharing_cores_slows_those_who_share_them() -> None:
+    """A and B in turns on p of 6 cores, a quarter slower, and C on the others: 45 / p + 6 / (6 - p) is least at 4."""
+    works = {"A": 12, "B": 24, "C": 6}
+    laws: dict[str, list[Law]] = {name: [lambda p, w=work: F(w, p)] for name, work in works.items()}
+    shared = [SharedCores([["A"], ["B"]], 0.25)]
+    for names in ("ABC", "CBA"):
+        result = recommended(
+            {n: laws[n] for n in names}, dict.fromkeys(names, (2, 3)), 6, coupling="serial", shared=shared
+        )
+        assert result.split == {"A": 4, "B": 4, "C": 2}
+        assert result.window_seconds == about(14.25)
+        assert result.compute_seconds == {"A": about(3.75), "B": about(7.5), "C": about(3)}
+
+
+@pytest.mark.parametrize(("least", "is_said"), [(47, True), (49, False)])
+def test_turns_are_worth_saying_from_two_percent_on(least: int, is_said: bool) -> None:
+    """Both on 12 cores rather than on 6: 48 / 49, and 50 / 51."""
+    laws: dict[str, list[Law]] = {name: [lambda p: F(12, p) + least] for name in "AB"}
+    found = recommended(laws, dict.fromkeys("AB", (2, 3)), 12, coupling="serial")
+    assert found.window_seconds == about(2 * least + 4)
+    assert found.alternatives["in-turns"].window_seconds == about(2 * least + 2)
+    assert ("in-turns" in {warning.code for warning in found.warnings}) == is_said
 
 
 # One after the other, so that every rank helps. On one rank A is starved of memory, and two are cheaper.
@@ -174,6 +250,9 @@ def test_splits_are_near_up_to_the_share_asked_for() -> None:
         assert near.window_seconds == about(window)
         assert near.longer == pytest.approx(float(window / best - 1), abs=1e-12)
         assert window <= best * (1 + share)
+    exact = recommended(CURVES, MEASURED, BUDGET, coupling="serial", within=0.0)
+    assert exact.plan is not None
+    assert [near.split for near in exact.plan.near] == [exact.split]
     whole = {p: in_turn({"A": p, "B": BUDGET - p}) for p in range(1, BUDGET)}
     assert {p for p, w in whole.items() if w <= best * (1 + share)} <= {near.split["A"] for near in plan.near}
 
@@ -225,6 +304,27 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
     # The mean of A is that of B at 8 and 8, but windows last (2 + 3) / 2 seconds there.
     assert result.alternatives["present"].window_seconds == about(F(5, 2))
     assert result.alternatives["present"].gain == about(1 - window(best) / F(5, 2))
+    # What ran at the same time says nothing of windows in turn.
+    serial = recommended(ALTERNATING, measured, 16, coupling="serial")
+    assert (len(result.comparisons), len(serial.comparisons)) == (1, 0)
+
+
+def test_windows_of_measured_splits_are_of_the_coupling_and_of_who_takes_longest_for_them() -> None:
+    """A and B do two windows while C does one; the shortest is first, though it ran last."""
+    sizes = (("AB", 1), ("BC", 2))
+    schemes = [("parallel-explicit", pair, None, f'<time-window-size value="{size}" />') for pair, size in sizes]
+    errors = {"A": 0.12, "B": 0.01, "C": 0.01}
+    runs = tuple(
+        MeasuredRun(f"{p}", {"A": p, "B": 2, "C": 2}, {"A": a, "B": 1.0, "C": 2.3}, errors, {}, {})
+        for p, a in ((2, 1.2), (3, 1.1))
+    )
+    laws: dict[str, list[Law]] = {name: [lambda _: F(1)] for name in "ABC"}
+    data = Measurements(dict.fromkeys("ABC", Samples([2, 3], [1.0, 1.0])), runs=runs)
+    second, first = recommended(laws, data, 7, coupling=schedule_of("ABC", *schemes)).comparisons[::-1]
+    assert (first.split["A"], first.measured, second.split["A"], second.measured) == (3, 2.3, 2, 2.4)
+    # Beside that of the windows, runs differ by 5 %.
+    assert first.standard_error == about(math.hypot(0.05, 0.01 / 2.3))
+    assert second.standard_error == about(math.hypot(0.05, 2 * 0.12 / 2.4))
 
 
 def test_equal_rows_are_two_readings_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:
@@ -255,3 +355,54 @@ def test_readings_count_by_the_inverse_of_their_variance(tmp_path: Path, exact: 
     # Of the way to the others: 1 / 65 by 1 / s², 1 / 9 by 1 / s, 1 / 2 by the mean. How much runs differ by beside that
     # has to be learned, and adds to both variances alike.
     assert 0 < off < 0.04 / 18
+
+
+# Of ten draws seconds of version "old" of A on 2 ranks of 2 threads, 20 in the geometric mean, and of "new" on 2 ranks,
+# each with a GPU and so a node of its own: 8 and 12 cores with those of B.
+OLD, NINE, EIGHT = (16, 25) * 5, (13,) * 4 + (19,) * 5 + (30,), (13,) * 4 + (19,) * 4 + (30,) * 2
+
+
+@pytest.mark.parametrize(
+    ("new", "measured", "prefer", "version", "chance"),
+    [
+        # As dear by the root of 20 · 20 · 8 are 16.33 s, by 20 · 8 ^ 0.25 18.07 s.
+        ((16.3,) * 10, 2, 0.5, "new", 0.5),
+        ((16.4,) * 10, 2, 0.5, "old", 0.5),
+        ((18.0,) * 10, 2, 0.75, "new", 0.5),
+        ((18.1,) * 10, 2, 0.75, "old", 0.5),
+        # Beyond what was measured, to either side, it has to be faster than 20 s with 0.9, not than its own 16 s.
+        (NINE, 1, None, "new", 0.6),
+        (NINE, 3, None, "new", 0.6),
+        (EIGHT, 1, None, "old", 0.4),
+        (EIGHT, 3, None, "old", 0.4),
+        (EIGHT, 2, None, "new", 0.6),
+    ],
+)
+def test_a_version_wins_by_time_and_cores_and_unmeasured_only_where_it_is_sure(
+    new: tuple[float, ...], measured: int, prefer: float | None, version: str, chance: float
+) -> None:
+    draws = {"old": [F(seconds) for seconds in OLD], "new": [F(seconds) for seconds in new]}
+    laws: dict[str, list[Law]] = {key: [lambda _, s=s: s for s in row] for key, row in draws.items()}
+    frame = Samples([2, measured], [np.mean(OLD), np.mean(new)], threads=[2, 1], version=["old", "new"])
+    alone = MeasuredRun("alone", {"B": 4}, {"B": 1.0}, {"B": 0.1}, {"B": 1.0}, {"B": {}})
+    data = Measurements({"A": frame, "B": Samples([4], [1.0])}, runs=(alone,))
+    bounds = {"A:old": 4, "A:new": 2, "B": 4}
+    machine = {"cores_per_node": 4, "gpus_per_node": 1, "gpus_per_rank": {"A:new": 1}, "whole_nodes": True}
+    result = recommended(
+        laws | {"B": [lambda _: F(1)] * 10}, data, 4, unit="nodes", minimum=bounds, maximum=bounds, prefer=prefer,
+        **machine,
+    )  # fmt: skip
+    assert result.versions == {"A": version}
+    assert [one.code for one in result.warnings].count("version-unsure") == (version == "old" and prefer is None)
+    first, second = result.choices
+    for choice in (first, second):
+        name = choice.versions["A"]
+        cores, nodes = {"old": (8, 2), "new": (12, 3)}[name]
+        assert choice.used == {"ranks": 6, "cores": cores, "nodes": nodes}
+        assert choice.layouts == ({"A": Layout(2, 2)} if name == "old" else {})
+        assert choice.window_seconds == about(geometric(draws[name]))
+        assert choice.gain == pytest.approx(1 - result.window_seconds / geometric(draws[name]), abs=1e-12)
+    assert result.plan is None or result.plan.chosen.cores == first.used["cores"]
+    assert first.versions == result.versions
+    assert math.isnan(first.probability)
+    assert second.probability == chance

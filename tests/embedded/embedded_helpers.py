@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.case.config import M2N
+from precice_lb.case import M2N
 from precice_lb.case.elements import Element
 
 SECONDS = 400

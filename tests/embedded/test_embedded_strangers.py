@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from embedded_helpers import m2n
 
-from precice_lb.case.config import M2N
+from precice_lb.case import M2N
 from precice_lb.embedded import CouplingError
 from precice_lb.embedded.communication import Connection, connect, published_file
 

@@ -9,7 +9,7 @@ from calibrate_helpers import refusals
 from guess_helpers import MEASURE, edited, refused_by_libprecice
 
 from precice_lb.case import parse_configuration
-from precice_lb.guess.config import obstacles
+from precice_lb.guess import obstacles
 
 # By name: edits of `guess_helpers.CASE`, a line each, and then what is said; often nothing.
 CASES = {block.split("\n")[0].removeprefix("# "): block.split("\n")[1:] for block in refusals("guess-obstacles.txt")}

@@ -27,7 +27,7 @@ from tutorial_runs import lay_out, run
 from precice_lb.case import Configuration, parse_configuration, read_configuration
 from precice_lb.case.elements import Element
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.guess.config import is_patched, obstacles, patch_guess
+from precice_lb.guess import is_patched, obstacles, patch_guess
 
 # One element that was added, with what separates it from what it stands behind.
 _ADDED = re.compile(

@@ -16,8 +16,8 @@ from conftest import FULL_COUNTS
 from embedded.embedded_helpers import write_configuration
 from record_helpers import BACKENDS, environment, finish, start, warnings_of
 
-from precice_lb.guess.config import patch_guess
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.guess import patch_guess
+from precice_lb.store import find_stores, read_store
 
 LIMIT = 1e-7
 WINDOWS = 40

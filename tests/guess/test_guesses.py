@@ -15,13 +15,10 @@ from precice_xml_helpers import configuration, scheme
 from store_helpers import START, row, write_store
 
 from precice_lb.case import parse_configuration
-from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.samples import pooled_iterations
+from precice_lb.dataset import load_runs, measurements_from_runs, pooled_iterations
 from precice_lb.export import export_merged
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
-from precice_lb.report.render import console, rendered
-from precice_lb.report.summary import summarise, summary_dict
-from precice_lb.report.summary_view import summary_blocks
+from precice_lb.report import console, rendered, summarise, summary_blocks, summary_dict
 from precice_lb.schedule import Schedule
 
 TEXT = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B", "A")])])

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest import import_measurements
-from precice_lb.ingest.csv import read_csv, read_frame, write_csv
+from precice_lb.ingest import import_measurements, read_csv, read_frame, write_csv
 
 HEAD = "participant,ranks,seconds"
 

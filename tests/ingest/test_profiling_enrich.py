@@ -12,11 +12,10 @@ from profiling_helpers import DATA, later, with_header
 from record_helpers import configuration
 from store_helpers import write_store
 
-from precice_lb.case.coupling import roles_of
+from precice_lb.case import roles_of
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
 from precice_lb.ingest.profiling.find import profiled_case
-from precice_lb.store.reader import read_store
-from precice_lb.store.records import RankFile
+from precice_lb.store import RankFile, read_store
 
 MORE_NS = 3000
 FUNDAMENTAL = (DATA / "fundamental" / "precice-config.xml").read_text()

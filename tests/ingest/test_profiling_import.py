@@ -13,7 +13,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
 from precice_lb.ingest.profiling.tables import IterationsLog
-from precice_lb.store.reader import read_store
+from precice_lb.store import read_store
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,7 @@ from profiling_helpers import event_totals
 from record_helpers import BACKENDS, SOLVER, rank_stores, run_pair
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
-from precice_lb.store.reader import read_store
-from precice_lb.store.records import RankFile
+from precice_lb.store import RankFile, read_store
 
 SECONDS = {"A": 0.002, "B": 0.005}
 WORKING = SOLVER.replace("import sys\n", "import os, sys, time\n").replace(

@@ -10,7 +10,7 @@ from profiling_helpers import DATA, case, database, differences, event_totals, s
 from report_helpers import refused
 
 from precice_lb.ingest.profiling import import_profiling, read_profile
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store import find_stores, read_store
 
 
 def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> None:

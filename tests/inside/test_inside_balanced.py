@@ -10,12 +10,11 @@ from inside_helpers import uneven_run, write_grid
 
 from precice_lb.__main__ import main
 from precice_lb.dataset import CoupledRun, Measurements, Samples, measurements_from_runs
-from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.ingest import read_csv, write_csv
 from precice_lb.inside import Balance, FeatureCosts, Partition, RankLoad
 from precice_lb.inside.view import inside_section
 from precice_lb.recommend import recommend_split
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.page import Evidence
+from precice_lb.report import Block, DefinitionList, Evidence, Paragraph, Table
 
 RANKS = np.array([1, 2, 4, 8, 16, 32])
 # Fluid's slowest rank takes 1.6 times the mean, at all splits but that of one rank.

@@ -97,6 +97,26 @@ def test_many_readings_are_put_together_and_tell_the_curve_and_their_noise() -> 
     assert model.noise_ == pytest.approx(0.04, rel=0.1)
 
 
+@pytest.mark.parametrize(("drift", "rise"), [(0.0, 1.0), (0.0, 3.0), (0.2, 1.0)])
+def test_beyond_the_node_of_all_readings_curves_turn_after_two_octaves_of_nodes(drift: float, rise: float) -> None:
+    """All that is uncertain of the prior is taken out of it but the level: seconds are 1/p times what bends."""
+
+    def bent(x: Array, turn: float) -> Array:
+        return (1 + np.exp(rise * (x - turn))) / (1 + np.exp(-rise * turn)) * np.exp(drift * x**2 / 2)
+
+    def law(p: Array) -> Array:
+        # From 2 ranks over the origin on; and from the first node of 16 on.
+        inner, outer = np.log(np.minimum(p, 16)) - np.log(2) + 0.7, np.maximum(np.log(p / 16), 0)
+        return 50 / p * bent(inner, np.log(8 / 2) + 0.7) * bent(outer, np.log(4))
+
+    ranks, cells = np.array([2.0, 3, 4, 6, 8]), {"drift": drift, "turn": 0.0, "rise": rise, "sigma": 1e-9, "tau": 1e-9}
+    prior = {name: ((value,), (1.0,)) for name, value in (cells | {"noise": 1e-4}).items()}
+    sure = {"slope": -1.0, "slope_sd": 1e-9, "node_jump_sd": 1e-9, "outlier": 1e-99}
+    model = make_learner("bayes", prior=prior | sure).fit(ranks, law(ranks), cores=16)
+    at = np.array([3.0, 16, 64, 512])
+    np.testing.assert_allclose(model.predict(at), law(at), rtol=1e-3)
+
+
 @every_learner
 def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
     model = fitted(name)

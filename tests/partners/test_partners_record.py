@@ -18,7 +18,7 @@ from precice_lb.ingest.profiling import import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
 from precice_lb.partners.view import write_beside
-from precice_lb.store.reader import read_runs
+from precice_lb.store import read_runs
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-regions.xml"
 CONFIGURATION = _FILE.read_text(encoding="utf-8")

@@ -31,9 +31,3 @@ def test_bounds_hold_in_turns() -> None:
 
 def test_who_works_at_the_same_time_takes_no_turns() -> None:
     assert "in-turns" not in recommend_split(TABLE, 300, coupling="parallel").alternatives
-
-
-def test_where_more_ranks_do_not_help_nothing_is_said() -> None:
-    flat = {name: [(p, 1.0 + 0.02 * p) for p in (1, 2, 4, 8)] for name in ("A", "B")}
-    found = recommend_split(flat, 8, coupling="serial")
-    assert "in-turns" not in {warning.code for warning in found.warnings}

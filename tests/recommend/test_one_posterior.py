@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from precice_lb.campaign.worth import next_runs
-from precice_lb.recommend import Recommendation, recommend_split
-from precice_lb.recommend.posterior import geometric_mean
+from precice_lb.campaign import next_runs
+from precice_lb.recommend import Recommendation, geometric_mean, recommend_split
 from precice_lb.report.charts import landscape_of
 from precice_lb.split import SharedCores
 

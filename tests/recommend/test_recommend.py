@@ -15,13 +15,11 @@ from precice_xml_helpers import configuration, coupling, scheme
 from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
-from precice_lb.case.case import case_from
+from precice_lb.case import case_from
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models.published.normal_form import PMNFRegressor
-from precice_lb.recommend import load_sources, recommend_split
-from precice_lb.recommend.plan import FailedSplit
-from precice_lb.recommend.posterior import DRAWS
+from precice_lb.recommend import DRAWS, FailedSplit, load_sources, recommend_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
 

@@ -13,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from precice_lb.campaign.worth import next_runs
+from precice_lb.campaign import next_runs
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.recommend import Recommendation, recommend_split
-from precice_lb.recommend.limits import nearest, proportional_split
-from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.recommendation import comparison_table
+from precice_lb.recommend import Recommendation, measurements_from_arrays, nearest, proportional_split, recommend_split
+from precice_lb.report import comparison_table
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores
-from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.split import Constraints, Limits, SharedCores, limits_of
 
 NAMES = ("Fluid", "Solid", "Heat")
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}

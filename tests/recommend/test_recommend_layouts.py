@@ -10,10 +10,11 @@ from store_helpers import row, write_store
 
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import DataError, InfeasibleError
-from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.ingest import read_csv, write_csv
 from precice_lb.layout import Layout, Layouts
 from precice_lb.recommend import Machine, load_sources, recommend_split
-from precice_lb.report.recommendation import answer, facts, split_table
+from precice_lb.report import facts, split_table
+from precice_lb.report.recommendation import answer
 
 NAMES = {"Fluid": "Fluid", "Solid": "Solid"}
 

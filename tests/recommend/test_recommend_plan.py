@@ -12,8 +12,7 @@ from report_helpers import write_campaign
 from test_recommend import CASE
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.recommend import recommend_split
-from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
+from precice_lb.recommend import ExpectedWindowTime, curves_of, geometric_mean, recommend_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import SharedCores
 

@@ -12,8 +12,7 @@ from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
 from precice_lb.dataset import Measurements, Samples, measurements_from_runs
-from precice_lb.recommend import recommend_split
-from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend import ExpectedWindowTime, recommend_split
 from precice_lb.schedule import Schedule
 
 RANKS = np.array([4.0, 8, 16, 32])

@@ -13,9 +13,8 @@ import pytest
 
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.ingest.csv import read_csv
-from precice_lb.recommend import Recommendation, load_sources, recommend_split
-from precice_lb.recommend.plan import FailedSplit
+from precice_lb.ingest import read_csv
+from precice_lb.recommend import FailedSplit, Recommendation, load_sources, recommend_split
 from precice_lb.split import NodeKind
 
 RANKS = (2, 4, 8, 16)

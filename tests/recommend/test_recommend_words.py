@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from precice_lb.case.case import case_from
+from precice_lb.case import case_from
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.recommend import Machine, load_sources, recommend_split
 from precice_lb.split import Constraints

@@ -29,8 +29,7 @@ from store_helpers import PARALLEL, metadata
 
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action
-from precice_lb.store.reader import find_stores
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store import StoreWriter, find_stores
 
 
 def _results(directory: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from record_helpers import BACKENDS, SOLVER, WINDOWS, new_recorder, only_store, rank_stores, run_pair
 
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store import find_stores, read_store
 
 SECTIONED = SOLVER.replace("import sys\n", "import sys, time\n").replace(
     '    participant.write_data(mesh, f"{name}-Data", ids, value)\n',

@@ -14,9 +14,8 @@ from conftest import FULL_COUNTS
 from record_helpers import new_recorder
 from store_helpers import contents
 
-from precice_lb.record.meshes import MeshNotes
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.reader import read_stores
+from precice_lb.record import MeshNotes, Recorder
+from precice_lb.store import read_stores
 
 
 class Stop(Exception):

@@ -14,8 +14,7 @@ from record_helpers import SOLVER, assert_whole, configuration, finish, only_sto
 
 from precice_lb import recommend_split
 from precice_lb.__main__ import main
-from precice_lb.store.rank_file import write_hdf5
-from precice_lb.store.reader import find_stores
+from precice_lb.store import find_stores, write_hdf5
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,9 +20,9 @@ from record_helpers import BACKENDS, SOLVER, configuration, environment, finish,
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
+from precice_lb.record import flush_after
 from precice_lb.record.launch import launch_id
-from precice_lb.record.recorder import flush_after
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store import find_stores, read_store
 
 # Every rank tells its process, and the time windows that it is done with.
 TELLING = SOLVER.replace(

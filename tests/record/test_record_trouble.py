@@ -14,9 +14,8 @@ import pytest
 from conftest import FULL_COUNTS
 from record_helpers import BACKENDS, SOLVER, assert_whole, new_recorder, only_store, rank_stores, run_pair, warnings_of
 
-from precice_lb.record import recorder
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.record import Recorder, recorder
+from precice_lb.store import find_stores, read_store
 
 FIRST = SOLVER.replace("participant.initialize()", "exec(open('trouble.py').read())\nparticipant.initialize()")
 FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trouble.py').read())\n    log.append")

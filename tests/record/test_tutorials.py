@@ -10,7 +10,7 @@ from tutorial_runs import CASES, Tutorial, lay_out, run
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store import find_stores, read_store
 
 pytestmark = pytest.mark.precice
 

@@ -12,7 +12,7 @@ from report_helpers import falling, write_csv
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.recommend import load_sources, recommend_split
-from precice_lb.report.page import Evidence
+from precice_lb.report import Evidence
 from precice_lb.schedule import Schedule
 
 SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}]

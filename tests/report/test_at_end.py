@@ -17,8 +17,7 @@ from store_helpers import START, metadata, row, rows, write_store
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.report.at_end import write_at_end
-from precice_lb.store.columns import INITIALIZE
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store import INITIALIZE, StoreWriter
 
 MINUTE = 60 * 10**9
 EARLIER = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}, {"Inner": 6, "Outer": 4}]

@@ -15,8 +15,8 @@ from store_helpers import START, write_coupled
 from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.changes import blocks_for, change_of, step_of
+from precice_lb.report import markdown
 from precice_lb.report.compare import compare_runs, comparison_blocks
-from precice_lb.report.render import markdown
 
 GROWN = 7
 

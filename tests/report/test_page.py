@@ -13,9 +13,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.blocks import Page, Paragraph
-from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.render import write_report
+from precice_lb.report import Evidence, Page, Paragraph, build_page, write_report
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ import pytest
 from page_helpers import SPLITS, store_evidence, table_evidence
 from report_helpers import HOSTILE, write_campaign
 
-from precice_lb.report.page import build_page
-from precice_lb.report.render import write_report
+from precice_lb.report import build_page, write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright, of the extra dev, is not installed")
 pytestmark = pytest.mark.browser

@@ -15,10 +15,9 @@ from report_helpers import HOSTILE, falling, write_csv
 from rich.cells import cell_len
 
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
+from precice_lb.report import console, rendered, screen_blocks
 from precice_lb.report.blocks import seconds_unit, short_names
 from precice_lb.report.charts import comparison_chart, landscape_chart, scaling_chart
-from precice_lb.report.recommendation import screen_blocks
-from precice_lb.report.render import console, rendered
 from precice_lb.schedule import Schedule
 from precice_lb.text import json_text, visible
 

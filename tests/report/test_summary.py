@@ -14,11 +14,8 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.records import load_imbalance
-from precice_lb.report.render import console, rendered
-from precice_lb.report.summary import QUANTITIES, RunSummary, summarise, summary_dict
-from precice_lb.report.summary_view import summary_blocks
-from precice_lb.store.columns import SECTIONS
-from precice_lb.store.spool import StoreWriter
+from precice_lb.report import QUANTITIES, RunSummary, console, rendered, summarise, summary_blocks, summary_dict
+from precice_lb.store import SECTIONS, StoreWriter
 from precice_lb.text import json_text
 
 

@@ -59,6 +59,15 @@ def test_mean_iterations_lie_between_whole_ones() -> None:
     assert {n: float(w) for n, w in schedule.waits(costs).items()} == pytest.approx({"A": 2.25 * 0.05, "B": 0.225})
     assert schedule.replay({name: np.full(8, cost) for name, cost in costs.items()})[-1] == pytest.approx(8 * 0.3375)
     assert "2.25 iterations" in schedule.description
+    # In a quarter of the windows A and B take 3 · 0.6 s, in the others C 1.5 s.
+    chain = coupling("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations={"A": 2.25, "B": 2.25})
+    assert float(chain.window_seconds({"A": 0.9, "B": 0.45, "C": 1.5})) == pytest.approx(0.25 * 1.8 + 0.75 * 1.5)
+    assert chain.cut(np.array([0.9, 0.45, 1.5])) == pytest.approx([1 / 3, 1 / 3, 0.75])
+    # Around the ring, whose work takes two windows.
+    kinds = (("serial-explicit", "AB"), ("parallel-explicit", "CA"), ("parallel-explicit", "BC"))
+    ring = coupling("ABC", *((kind, pair, [(pair[0], pair[1])]) for kind, pair in kinds))
+    assert float(ring.window_seconds({"A": 1.0, "B": 0.7, "C": 0.8})) == pytest.approx(1.25)
+    assert ring.cut(np.array([1.0, 0.7, 0.8])) == pytest.approx([0.5, 0.5, 0.5])
 
 
 def test_iterations_by_default() -> None:

@@ -138,3 +138,7 @@ def test_steady_window_time_is_the_period_of_the_replay(drawn: tuple[str, list[s
     cycle = schedule.critical_cycle(costs)
     only = {name: costs[name] if name in cycle else 0.0 for name in names}
     assert float(schedule.window_seconds(only)) == pytest.approx(seconds, abs=1e-9)
+    rows = np.array([[costs[name] for name in schedule.participants], np.arange(1.0, len(names) + 1)])
+    below = rows @ schedule.cut(rows[0])
+    assert below[0] == pytest.approx(seconds, abs=1e-9)
+    assert below[1] <= float(schedule.window_seconds(dict(zip(schedule.participants, rows[1], strict=True)))) + 1e-9

@@ -13,7 +13,7 @@ from precice_xml_helpers import configuration, scheme
 
 from precice_lb.case import parse_configuration
 from precice_lb.models import DEFAULT_LEARNER, make_learner
-from precice_lb.recommend.limits import proportional_split
+from precice_lb.recommend import proportional_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from store_helpers import PARALLEL, START, row, write_store
 
-from precice_lb.dataset import load_runs
-from precice_lb.dataset.runs import remarks
-from precice_lb.report.summary import summarise
+from precice_lb.dataset import load_runs, remarks
+from precice_lb.report import summarise
 
 M2N = '<m2n:sockets acceptor="{}" connector="{}" exchange-directory="{}"/>'
 COUPLED = PARALLEL.replace("<coupling", M2N.format("A", "B", "..") + "<coupling", 1)

@@ -24,12 +24,9 @@ from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import PreciceLBError, StoreError
 from precice_lb.export import export_merged, exported_ranks
-from precice_lb.report.render import rendered
-from precice_lb.report.summary import summarise
-from precice_lb.report.summary_view import summary_blocks
-from precice_lb.store.columns import MESHES, RecordedMeshes, recorded_meshes
-from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import read_store, read_stores
+from precice_lb.report import rendered, summarise, summary_blocks
+from precice_lb.store import RecordedMeshes, Tail, read_store, read_stores, recorded_meshes
+from precice_lb.store.columns import MESHES
 
 Change = Callable[[Path], None]
 

@@ -15,13 +15,10 @@ from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
-from precice_lb.guess.columns import GUESSES
-from precice_lb.store.columns import COUNTS, INITIALIZE, MPI, SECTIONS
+from precice_lb.guess import GUESSES
+from precice_lb.store import COUNTS, INITIALIZE, MPI, SECTIONS, RankFile, StoreWriter, read_stores
 from precice_lb.store.merged import merged_image, read_merged
-from precice_lb.store.reader import read_stores
-from precice_lb.store.records import RankFile
 from precice_lb.store.schema import METADATA
-from precice_lb.store.spool import StoreWriter
 
 
 def fill(directory: Path, participant: str = "A", ranks: int = 4, windows: int = 20, **more: object) -> None:

@@ -24,21 +24,23 @@ from report_helpers import configuration
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
 from precice_lb.exceptions import StoreError
-from precice_lb.guess.columns import GUESSES, PREFIX
-from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, TABLES
-from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import find_stores, read_runs, read_store
-from precice_lb.store.schema import (
-    USER_KEYS,
+from precice_lb.guess import GUESSES, PREFIX
+from precice_lb.store import (
+    ADVANCES,
+    COUNTS,
+    INITIALIZE,
+    MPI,
+    SECTIONS,
+    TABLES,
+    StoreWriter,
+    Tail,
     case_fingerprint,
-    decode,
-    encode,
-    is_store_name,
-    store_directory,
-    store_filename,
-    validate,
+    find_stores,
+    read_runs,
+    read_store,
 )
-from precice_lb.store.spool import StoreWriter
+from precice_lb.store.columns import CPU
+from precice_lb.store.schema import USER_KEYS, decode, encode, is_store_name, store_directory, store_filename, validate
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

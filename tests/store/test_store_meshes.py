@@ -11,10 +11,8 @@ from store_helpers import PARALLEL, START, contents, metadata, row, write_store
 
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
-from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.columns import RecordedMeshes, recorded_meshes
-from precice_lb.store.reader import read_runs, read_store
-from precice_lb.store.spool import StoreWriter
+from precice_lb.record import MeshNotes
+from precice_lb.store import RecordedMeshes, StoreWriter, read_runs, read_store, recorded_meshes
 
 NAMES = ("Fluid <&>", "ĝ" * 500)
 

@@ -25,7 +25,7 @@ from record_helpers import run_pair
 from report_helpers import refused, write_run
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
-from precice_lb.chain.document import CHAIN_FILE
+from precice_lb.chain import CHAIN_FILE
 from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
@@ -35,15 +35,10 @@ from precice_lb.ingest.profiling.files import read_header
 from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.layout import Layout
 from precice_lb.recommend import load_sources
-from precice_lb.report.blocks import Paragraph
-from precice_lb.store.columns import INITIALIZE
-from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.records import RankFile
-from precice_lb.store.spool import StoreWriter
-from precice_lb.watch import Observer, Snapshot, watch_run
+from precice_lb.report import Paragraph
+from precice_lb.store import INITIALIZE, RankFile, StoreWriter, Tail, find_stores, read_store
+from precice_lb.watch import Observer, Snapshot, watch_blocks, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
-from precice_lb.watch.view import watch_blocks
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 

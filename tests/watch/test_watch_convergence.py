@@ -19,10 +19,9 @@ from record_helpers import configuration as pair
 from store_helpers import row, write_store
 
 from precice_lb.ingest.profiling.tables import IterationsLog, last_row
-from precice_lb.report.blocks import Paragraph
-from precice_lb.watch import Observer, watch_run
+from precice_lb.report import Paragraph
+from precice_lb.watch import Observer, watch_blocks, watch_run
 from precice_lb.watch.convergence import Convergence, Residual
-from precice_lb.watch.view import watch_blocks
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
