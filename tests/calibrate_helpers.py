@@ -338,7 +338,7 @@ if name == "Right":
 
 def write_threads(directory: Path) -> Path:
     """Write a study of Left on one rank and Right on one or two threads."""
-    write_case(directory, THREADED)
+    changed(write_case(directory, THREADED) / "precice-config.xml", ('windows value="1000"', 'windows value="7"'))
     study = write_study(
         directory,
         runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
