@@ -238,7 +238,9 @@ def _jobs(directory: Path, modes: Sequence[str], case: Mapping[str, Any]) -> lis
 @pytest.mark.parametrize("name", sorted(CASES) if FULL_COUNTS else ["degree 0", "non-matching"])
 def test_results_are_the_same_with_each_predictor(tmp_path: Path, name: str, backend: str) -> None:
     modes = ["none", "auto", "hold", "linear", "quadratic", "periodic", "reduced"]
-    results = _run(tmp_path, _jobs(tmp_path, modes, CASES[name]), backend)
+    results = _run(
+        tmp_path, _jobs(tmp_path, modes, {"windows": WINDOWS if FULL_COUNTS else 25, **CASES[name]}), backend
+    )
     assert not [warning for result in results.values() for warning in warnings_of(result)]
     for mode in modes[1:]:
         _close(tmp_path / mode, tmp_path / "none")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import resource
+import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -27,14 +30,42 @@ def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_warned", set())
 
 
-def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
-    """Run without and with recording and find the same; return the warnings of A."""
-    results = []
-    for switch in "01":
+Plain = Callable[[str], tuple[Path, Mapping[str, subprocess.CompletedProcess[str]]]]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    """A run without recording and without trouble, made once for each backend."""
+
+    @functools.cache
+    def run(backend: str) -> tuple[Path, Mapping[str, subprocess.CompletedProcess[str]]]:
+        directory = tmp_path_factory.mktemp("plain")
+        return directory, run_pair(directory, backend=backend, PRECICE_LB_RECORD="0")
+
+    return run
+
+
+def _compare(
+    directory: Path,
+    solver: str,
+    trouble: str = "",
+    backend: str = "embedded",
+    undisturbed: Plain | None = None,
+    **variables: str,
+) -> list[str]:
+    """Run without and with recording and find the same; return the warnings of A.
+
+    Without recording there is the same trouble, or none, where that shows in no result.
+    """
+    results, place = [], directory / "0"
+    for switch in "1" if undisturbed else "01":
         (directory / switch).mkdir()
         (directory / switch / "trouble.py").write_text(trouble)
         variables["PRECICE_LB_RECORD"] = switch
         results.append(run_pair(directory / switch, solver=solver, backend=backend, **variables))
+    if undisturbed:
+        place, first = undisturbed(backend)
+        results.insert(0, dict(first))
     for name in "AB":
         plain, ours = (result[name] for result in results)
         assert ours.stdout == plain.stdout
@@ -42,7 +73,9 @@ def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "em
         # From 3.12 on Python warns of fork(), with the number of the process.
         kept, others = (re.sub(r"pid=\d+", "", "\n".join(lines)) for lines in (kept, plain.stderr.splitlines()))
         assert kept == others
-        for path in (directory / "0").glob(f"{name}-*.npy"):
+        paths = list(place.glob(f"{name}-*.npy"))
+        assert paths
+        for path in paths:
             assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
     return warnings_of(results[1]["A"])
 
@@ -104,18 +137,18 @@ def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
 
 
 @pytest.mark.parametrize("code", ["raise ImportError('no library')", "import warnings; warnings.warn('other')", ""])
-def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> None:
+def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str, plain: Plain) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "h5py.py").write_text(code)
     paths = os.pathsep.join([str(tmp_path / "library"), *(path for path in sys.path if path)])
-    assert _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
+    assert _compare(tmp_path, SOLVER, undisturbed=plain, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
     assert_whole(tmp_path / "1")
 
 
 @pytest.mark.parametrize("hours", [-1000, 1000])
-def test_a_system_clock_that_jumps(tmp_path: Path, hours: int) -> None:
+def test_a_system_clock_that_jumps(tmp_path: Path, hours: int, plain: Plain) -> None:
     jump = f"import time; now = time.time_ns; time.time_ns = lambda: now() + {hours} * 3_600_000_000_000"
-    assert _compare(tmp_path, FOURTH, jump) == []
+    assert _compare(tmp_path, FOURTH, jump, undisturbed=plain) == []
     assert_whole(tmp_path / "1")
     for store in rank_stores(tmp_path / "1").values():
         seconds = (store.metadata["ended_unix_ns"] - store.metadata["started_unix_ns"]) / 1e9
@@ -139,9 +172,9 @@ def test_a_solver_that_forks(tmp_path: Path, backend: str) -> None:
     assert_whole(tmp_path / "1")
 
 
-def test_a_store_that_is_removed_during_the_run(tmp_path: Path) -> None:
+def test_a_store_that_is_removed_during_the_run(tmp_path: Path, plain: Plain) -> None:
     trouble = "import glob, os\nfor path in glob.glob(f'precice-lb-store/*/{name}-0-1.spool'): os.remove(path)"
-    (warning,) = _compare(tmp_path, FOURTH, trouble)
+    (warning,) = _compare(tmp_path, FOURTH, trouble, undisturbed=plain)
     assert "is not complete: it was removed during the run" in warning
     assert not list((tmp_path / "1").rglob("*.h5")) + list((tmp_path / "1").rglob("*.spool"))
 
@@ -200,7 +233,7 @@ UNFINALIZED = SOLVER.replace("participant.finalize()", "")
         "import gc; cycle = [participant]; cycle.append(cycle); del cycle, participant; gc.collect()",
     ],
 )
-def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, ending: str) -> None:
+def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, ending: str, plain: Plain) -> None:
     # With libprecice's log on: a call after the end would be told there.
     solver = UNFINALIZED.replace("np.save(", f"{ending}\nnp.save(").replace(
         'participant = precice.Participant(name, "precice-config.xml"',
@@ -208,7 +241,7 @@ def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, endin
         "open(f'{name}.xml', 'w').write(text.replace('<log enabled=\"false\"/>', ''))\n"
         'participant = precice.Participant(name, "precice-config.xml"',
     )
-    assert _compare(tmp_path, solver, backend=backend) == []
+    assert _compare(tmp_path, solver, backend=backend, undisturbed=plain) == []
     assert_whole(tmp_path / "1")
 
 
