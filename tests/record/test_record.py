@@ -34,10 +34,6 @@ from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
 
-def _results(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
-
-
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
 def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp_path: Path, ending: str) -> None:
     solver = SOLVER.replace("    log.append", f"    if len(log) == 4: {ending}\n    log.append")
@@ -48,6 +44,14 @@ def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp
     assert store.metadata["finished"] is False
     assert "ended_unix_ns" in store.metadata
     assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
+
+
+def _record(directory: Path) -> None:
+    """Record a stand-in of a solver."""
+    (directory / "precice-config.xml").write_text(configuration("serial-explicit"))
+    participant = stand_in(StandIn, "A", str(directory / "precice-config.xml"), 0, 1)
+    participant.initialize()
+    participant.finalize()
 
 
 # More levels than Python goes down.
@@ -65,15 +69,22 @@ def test_wrong_settings_are_one_warning(
     monkeypatch.setattr(module, "_warned", set())
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path))
     monkeypatch.setenv(f"PRECICE_LB_{name}", value)
-    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
-    participant = stand_in(StandIn, "A", str(tmp_path / "precice-config.xml"), 0, 1)
-    participant.initialize()
-    participant.finalize()
+    _record(tmp_path)
     (warning,) = capfd.readouterr().err.splitlines()
     assert words in warning
     if name != "DIR":
         store = only_store(tmp_path)
         assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
+
+
+@pytest.mark.parametrize(("text", "threads"), [("", 1), ("6", 6)])
+def test_only_our_own_variable_tells_threads(
+    tmp_path: Path, text: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("PRECICE_LB_THREADS", text), ("OMP_NUM_THREADS", "3"), ("PRECICE_LB_DIR", str(tmp_path))):
+        monkeypatch.setenv(name, value)
+    _record(tmp_path)
+    assert only_store(tmp_path).metadata["threads"] == threads
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -115,37 +126,6 @@ def test_only_what_recording_needs_is_loaded(tmp_path: Path, backend: str) -> No
     for result in run_pair(tmp_path, solver=SOLVER.replace("participant.finalize()", shown), backend=backend).values():
         (loaded,) = [line for line in result.stdout.splitlines() if line.startswith("loaded")]
         assert loaded == "loaded []" or (backend == "embedded" and loaded == "loaded ['scipy']")
-
-
-OTHER = {
-    "netCDF4": "import netCDF4\nother = netCDF4.Dataset(f'{name}.nc', 'w')\nother.createDimension('x', 3)\n",
-    "tables": "import tables\nother = tables.open_file(f'{name}.nc', 'w')\nother.create_array('/', 'x', [1, 2, 3])\n",
-    "h5py": "import h5py\nother = h5py.File(f'{name}.nc', 'w')\nother['x'] = [1, 2, 3]\n",
-}
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Results of a run that is not recorded."""
-    directory = tmp_path_factory.mktemp("plain")
-    run_pair(directory, PRECICE_LB_RECORD="0")
-    return _results(directory)
-
-
-@pytest.mark.parametrize("library", list(OTHER))
-def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str, plain: dict[str, bytes]) -> None:
-    """Another HDF5 in the process, with a file open: no second one is loaded there, and every command reads spools."""
-    pytest.importorskip(library)
-    solver = SOLVER.replace("value, log, saved", OTHER[library] + "value, log, saved")
-    solver = solver.replace("np.save(", "other.close()\nnp.save(")
-    results = run_pair(tmp_path, solver=solver)
-    assert [line for result in results.values() for line in warnings_of(result)] == []
-    assert _results(tmp_path) == plain
-    for name in "AB":
-        assert (tmp_path / f"{name}.nc").stat().st_size > 0
-    assert_whole(tmp_path)
-    suffixes = {store.path.suffix for store in rank_stores(tmp_path).values()}
-    assert suffixes == {".h5" if library == "h5py" else ".spool"}
 
 
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:

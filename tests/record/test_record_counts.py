@@ -11,19 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from record_helpers import (
-    BACKENDS,
-    SOLVER,
-    StandIn,
-    configuration,
-    environment,
-    new_recorder,
-    only_store,
-    rank_stores,
-    run_pair,
-    stand_in,
-    warnings_of,
-)
+from record_helpers import BACKENDS, SOLVER, environment, new_recorder, only_store, rank_stores, run_pair, warnings_of
 
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import rank_values
@@ -99,19 +87,6 @@ def test_wrong_arguments_are_one_warning_and_no_exception(tmp_path: Path, capsys
     assert store.rows("counts")["count"].tolist() == [3, 1, 2]
     read = rank_values(store, np.array([1]))
     assert sorted(value for (table, _), value in read.items() if table == "counts") == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("text", "threads"), [("", 1), ("6", 6)])
-def test_only_our_own_variable_tells_threads(
-    tmp_path: Path, text: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("PRECICE_LB_THREADS", text), ("OMP_NUM_THREADS", "3"), ("PRECICE_LB_DIR", str(tmp_path))):
-        monkeypatch.setenv(name, value)
-    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
-    participant = stand_in(StandIn, "A", str(tmp_path / "precice-config.xml"), 0, 1)
-    participant.initialize()
-    participant.finalize()
-    assert only_store(tmp_path).metadata["threads"] == threads
 
 
 def test_cpu_time_within_solve_is_taken_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

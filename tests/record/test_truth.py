@@ -95,30 +95,19 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return dict(zip([*PLANTED, *INITIAL], run(cases, "emulated"), strict=True))
 
 
+@pytest.mark.parametrize("backend", ["emulated", pytest.param("libprecice", marks=pytest.mark.precice)])
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_work_and_waits_are_found(emulated: dict[str, Path], name: str) -> None:
-    schemes, roles, milliseconds = PLANTED[name]
-    check(emulated[name], schemes, roles, [MS * window for window in milliseconds], "emulated")
-
-
-@pytest.mark.precice
-@pytest.mark.parametrize("name", PLANTED)
-def test_planted_work_and_waits_are_found_with_libprecice(tmp_path: Path, name: str) -> None:
-    schemes, roles, milliseconds = PLANTED[name]
-    run_and_check(tmp_path, schemes, roles, [MS * window for window in milliseconds])
-
-
-def run_and_check(
-    directory: Path,
-    schemes: Sequence[tuple[str, str]],
-    roles: Mapping[str, Role],
-    seconds: Sequence[float],
-    mpiexec: str | None = None,
+def test_planted_work_and_waits_are_found(
+    tmp_path: Path, name: str, backend: str, request: pytest.FixtureRequest
 ) -> None:
-    """Run a case with libprecice, and compare."""
-    case = configuration(directory, "".join(roles), schemes, WINDOWS)
-    (stores,) = run({case: roles}, "libprecice", mpiexec)
-    check(stores, schemes, roles, seconds, "libprecice")
+    schemes, roles, milliseconds = PLANTED[name]
+    stores = request.getfixturevalue(backend)[name] if backend == "emulated" else recorded(tmp_path, schemes, roles)
+    check(stores, schemes, roles, [MS * window for window in milliseconds], backend)
+
+
+def recorded(directory: Path, schemes: Sequence[tuple[str, str]], roles: Mapping[str, Role], mpiexec: str = "") -> Path:
+    """Record a case with libprecice; its stores."""
+    return run({configuration(directory, "".join(roles), schemes, WINDOWS): roles}, "libprecice", mpiexec)[0]
 
 
 @pytest.mark.parametrize("kind", INITIAL)
@@ -146,11 +135,12 @@ def test_ranks_off_the_interface_wait_in_a_collective(
     ranks = 2 if kind.endswith("implicit") else 3
     a = Role([50 * MS] * ranks, interface=[1], collective=collective, iterations=[2])
     roles = {"A": a, "B": Role([150 * MS], iterations=[2])}
-    run_and_check(tmp_path, [(kind, "AB")], roles, [window * MS], mpiexec=mpiexec)
+    stores = recorded(tmp_path, [(kind, "AB")], roles, mpiexec)
+    check(stores, [(kind, "AB")], roles, [window * MS], "libprecice")
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
 def test_imbalance_inside_a_participant_is_no_wait_for_the_partner(tmp_path: Path, mpiexec: str) -> None:
     roles = {"A": Role([20 * MS, 50 * MS], collective="before after"), "B": Role([80 * MS])}
-    run_and_check(tmp_path, [PARALLEL], roles, [80 * MS], mpiexec=mpiexec)
+    check(recorded(tmp_path, [PARALLEL], roles, mpiexec), [PARALLEL], roles, [80 * MS], "libprecice")

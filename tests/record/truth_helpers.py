@@ -118,7 +118,7 @@ def configuration(directory: Path, participants: str, schemes: Sequence[tuple[st
     return directory
 
 
-def run(cases: Mapping[Path, Mapping[str, Role]], backend: str, mpiexec: str | None = None) -> list[Path]:
+def run(cases: Mapping[Path, Mapping[str, Role]], backend: str, mpiexec: str = "") -> list[Path]:
     """Run coupled cases in their directories to their end, recorded; returns the directories of their stores.
 
     One after the other, in the same processes. Beside libprecice and the embedded backend there is ``emulated``: the
@@ -137,7 +137,7 @@ def run(cases: Mapping[Path, Mapping[str, Role]], backend: str, mpiexec: str | N
     (place / "solver.py").write_text(SOLVER)
     for name, roles_of in told.items():
         ranks = str(len(roles_of[0]["seconds"]))
-        launch = [] if ranks == "1" else [str(mpiexec), "-n", ranks]
+        launch = [] if ranks == "1" else [mpiexec, "-n", ranks]
         command = [sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(roles_of), ranks]
         commands[name] = [*launch, *command]
     for name, result in finish(start(place, commands, dict.fromkeys(told, variables))).items():
