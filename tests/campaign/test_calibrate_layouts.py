@@ -339,6 +339,9 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     loaded = load_campaign(tmp_path / "campaign")
     assert loaded is not None
     measured = loaded.measurements()
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    told = {(run.name, run.warmup_windows, len(run.participants["Left"].windows)) for run in loaded.coupled_runs()}
+    assert told == {(f"{run.name}-{run.token}", 2, 7) for run in result.runs}
     rows = measured.samples["Left"]
     work = np.where(measured.frames["Left"].version == "gpu", 0.06, 0.6)
     np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
