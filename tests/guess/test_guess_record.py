@@ -277,7 +277,7 @@ def test_windows_start_from_the_extrapolation_of_those_before(tmp_path: Path, ba
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["serial", "conservative"])
+@pytest.mark.parametrize("name", ["serial", "conservative"] if FULL_COUNTS else ["conservative"])
 def test_ranks_predict_their_own_part(tmp_path: Path, mpiexec: str, name: str, backend: str) -> None:
     ranks = {"A": 2, "B": 3}
     # Five ranks that wait for each other on few cores are slow.

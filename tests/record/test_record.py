@@ -46,14 +46,6 @@ def test_a_solver_that_dies_leaves_an_unfinished_store_and_its_own_exit_code(tmp
     assert store.advances["window"].tolist() == [1, 2, 3, 4, 5]
 
 
-def _record(directory: Path) -> None:
-    """Record a stand-in of a solver."""
-    (directory / "precice-config.xml").write_text(configuration("serial-explicit"))
-    participant = stand_in(StandIn, "A", str(directory / "precice-config.xml"), 0, 1)
-    participant.initialize()
-    participant.finalize()
-
-
 # More levels than Python goes down.
 DEEP = 10_000 * '{"a":' + "1" + 10_000 * "}"
 
@@ -69,22 +61,17 @@ def test_wrong_settings_are_one_warning(
     monkeypatch.setattr(module, "_warned", set())
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path))
     monkeypatch.setenv(f"PRECICE_LB_{name}", value)
-    _record(tmp_path)
+    # Only our own variable tells threads.
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    participant = stand_in(StandIn, "A", str(tmp_path / "precice-config.xml"), 0, 1)
+    participant.initialize()
+    participant.finalize()
     (warning,) = capfd.readouterr().err.splitlines()
     assert words in warning
     if name != "DIR":
         store = only_store(tmp_path)
-        assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
-
-
-@pytest.mark.parametrize(("text", "threads"), [("", 1), ("6", 6)])
-def test_only_our_own_variable_tells_threads(
-    tmp_path: Path, text: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("PRECICE_LB_THREADS", text), ("OMP_NUM_THREADS", "3"), ("PRECICE_LB_DIR", str(tmp_path))):
-        monkeypatch.setenv(name, value)
-    _record(tmp_path)
-    assert only_store(tmp_path).metadata["threads"] == threads
+        assert (store.path.suffix, store.metadata["threads"], "parameters" in store.metadata) == (".h5", 1, False)
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -103,9 +90,8 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
     assert len(configuration(kind, windows)) < 2_000
 
     def run(limit: str, switch: str) -> Any:
-        arguments, more = [limit], {"PRECICE_LB_RECORD": switch}
-        place = tmp_path / f"{limit}-{switch}"
-        return run_pair(place, kind, windows=windows, solver=solver, backend=backend, arguments=arguments, **more)
+        place, more = tmp_path / f"{limit}-{switch}", {"backend": backend, "PRECICE_LB_RECORD": switch}
+        return run_pair(place, kind, windows=windows, solver=solver, arguments=[limit], **more)
 
     plain = run("50000", "0")
     for limit, least in (("2000", 0), ("50000", 256)):
@@ -130,12 +116,12 @@ def test_only_what_recording_needs_is_loaded(tmp_path: Path, backend: str) -> No
 
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
     variables = {"PRECICE_LB_STORE": "spool", "PRECICE_LB_METADATA": '{"run": "r7", "parameters": {"order": 3}}'}
-    run_pair(tmp_path, **variables)
+    run_pair(tmp_path, PRECICE_LB_THREADS="6", OMP_NUM_THREADS="3", **variables)
     files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
     assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
     assert_whole(tmp_path)
     for store in rank_stores(tmp_path).values():
-        assert (store.metadata["run"], store.metadata["parameters"]) == ("r7", {"order": 3})
+        assert [store.metadata[key] for key in ("run", "parameters", "threads")] == ["r7", {"order": 3}, 6]
 
 
 def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
