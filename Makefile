@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 MPI ?= mpich
 comma := ,
 JOBS ?= 2
+# Hundreds of processes import the same modules, which one of them is to compile for all.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs linkcheck test test-machine test-all lint types style format clean

@@ -26,7 +26,6 @@ from precice_lb.campaign import (
     run_campaign,
 )
 from precice_lb.campaign.launchers import launcher_from
-from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StudyError
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
@@ -303,71 +302,3 @@ def make_stores(directory: Path, ranks: int, rows_of: Callable[[str, int], list[
             for rank in range(size):
                 path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
                 shutil.move(path, directory / path.name)
-
-
-# Right hashes with as many threads as it is told, without MPI, and says how many it really had and on which cores.
-THREADED = """\
-import hashlib, os, sys, threading, time
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
-import precice_lb as precice
-
-name, blocks = sys.argv[1], int(sys.argv[2])
-mesh, own, theirs = {"Left": ("A-Mesh", "Heat", "Flux"), "Right": ("B-Mesh", "Flux", "Heat")}[name]
-threads = int(os.environ["OMP_NUM_THREADS"])
-data = bytes(1 << 20)
-met = threading.Barrier(threads)
-
-def share(_):
-    met.wait()  # each task has a thread of its own
-    for _ in range(blocks // threads):
-        hashlib.sha256(data).digest()  # without the interpreter's lock
-    return threading.get_ident()
-
-solver = precice.Participant(name, "precice-config.xml", 0, 1)
-ids = solver.set_mesh_vertices(mesh, np.array([[0.0, 0.0]]))
-solver.initialize()
-with ThreadPoolExecutor(threads) as pool:
-    while solver.is_coupling_ongoing():
-        dt = solver.get_max_time_step_size()
-        solver.read_data(mesh, theirs, ids, dt)
-        if name == "Left":
-            time.sleep(0.005)
-        else:
-            used = len(set(pool.map(share, range(threads))))
-        solver.write_data(mesh, own, ids, np.array([1.0]))
-        solver.advance(dt)
-solver.finalize()
-if name == "Right":
-    print(f"{used} threads on cores {sorted(os.sched_getaffinity(0))}, binding {os.environ['OMP_PROC_BIND']}")
-"""
-
-
-def write_threads(directory: Path) -> Path:
-    """Write a study of Left on one rank and Right on one or two threads."""
-    write_case(directory, THREADED)
-    study = write_study(
-        directory,
-        runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
-        extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
-        left="maximum_ranks = 1",
-        right='threads = "free"\nmaximum_ranks = 2',
-    )
-    return recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
-
-
-def threads_used(run: Path) -> int:
-    """What Right says of its threads."""
-    (used,) = re.findall(r"^(\d+) threads on cores", (run / "Right.log").read_text(), flags=re.MULTILINE)
-    return int(used)
-
-
-def check_threads(directory: Path) -> None:
-    """Right had in each run the threads of its split, and what was measured says so."""
-    for name, threads in (("001-Left1-Right1", 1), ("002-Left1-Right1x2", 2)):
-        place = directory / "runs" / name
-        assert threads_used(place) == threads
-        (run,) = load_runs([place / "stores"])
-        assert run.participants["Right"].ranks == 1
-        told = {who: part.metadata["threads"] for who, part in run.participants.items()}
-        assert told == {"Left": 1, "Right": threads}

@@ -24,6 +24,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # matrices are many times slower than one.
 os.environ["PRECICE_LB_TIMEOUT"] = "300"
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# More ranks than cores: while one of MPICH's waits, it is to sleep and leave its core to the others.
+os.environ["MPIR_CVAR_ENABLE_HEAVY_YIELD"] = "1"
+# Hundreds of processes import the same modules, which one of them is to compile for all.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 FULL_COUNTS = os.environ.get("PRECICE_LB_FULL_COUNTS") == "1"
 
 settings.register_profile(

@@ -1,4 +1,4 @@
-"""A campaign with solvers that really couple, on the embedded backend: what was planted is what is measured."""
+"""A campaign of a compiled solver on libprecice: what was planted is what is measured."""
 
 from __future__ import annotations
 
@@ -9,37 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import COUPLED, changed, recording, run_study, write_case, write_study
-from clock_helpers import study_environment
+from calibrate_helpers import changed, run_study, write_case, write_study
 from conftest import FULL_COUNTS
 
-from precice_lb.dataset import CoupledRun, load_measurements, load_runs
+from precice_lb.dataset import load_measurements
 from precice_lb.ingest.profiling import enrich
-
-
-@pytest.mark.mpi
-@pytest.mark.usefixtures("mpiexec")
-def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
-    backend = f"{study_environment()}[case.parameter]\nmesh_width = 0.25"
-    path = write_study(tmp_path, solver=COUPLED, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
-    runs, samples = measured_by(recording(path, Left=0.6, Right=0.3), [1, 3])
-    assert {run.warmup_windows for run in runs} == {2}
-    assert all(len(run.participants["Left"].windows) == 7 for run in runs)
-    for name, work in (("Left", 0.6), ("Right", 0.3)):
-        np.testing.assert_allclose(samples[name][:, 1], work / samples[name][:, 0], atol=1e-4)
-
-
-def measured_by(path: Path, counts: list[int]) -> tuple[list[CoupledRun], dict[str, np.ndarray]]:
-    """Do a campaign of two runs; return these, and what was measured of each participant on these numbers of ranks."""
-    result = run_study(path)
-    assert len(result.finished) == 2, result.runs
-    runs = load_runs(result.stores, complete=enrich)
-    assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
-    measured = load_measurements(result.stores, complete=enrich)
-    assert measured.degrees_of_freedom == {"Left": 1000.0}
-    samples = {name: rows[np.argsort(rows[:, 0])] for name, rows in measured.samples.items()}
-    assert [rows[:, 0].tolist() for rows in samples.values()] == [counts] * 2
-    return runs, samples
 
 
 def compiled_sleeper(directory: Path) -> Path:
@@ -68,7 +42,11 @@ def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path:
     compiled_sleeper(case)
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=1}]")
     changed(path, ("python solver.py Left", "./sleeper Left 0.4"), ("python solver.py Right", "./sleeper Right 0.2"))
-    _, samples = measured_by(path, [1, 2])
+    result = run_study(path)
+    assert len(result.finished) == 2, result.runs
+    measured = load_measurements(result.stores, complete=enrich)
+    samples = {name: rows[np.argsort(rows[:, 0])] for name, rows in measured.samples.items()}
+    assert [rows[:, 0].tolist() for rows in samples.values()] == [[1, 2]] * 2
     for name, work in (("Left", 0.4), ("Right", 0.2)):
         least = work / samples[name][:, 0]
         # Ranks on a busy machine may be late, never early.

@@ -55,17 +55,15 @@ def test_a_quiet_run_ends_early_a_noisy_one_goes_on_and_the_decision_is_the_same
     # Sleeping ranks are late on a busy machine, by a part of what is planted as noise.
     monkeypatch.setattr("precice_lb.campaign.design.NEEDED_PART", 3)
     quiet, noisy = run_study(study(tmp_path / "quiet", 0, 60)), run_study(study(tmp_path / "noisy", 0.5, 10))
-    whole = run_study(study(tmp_path / "whole", 0, 10, "all_windows = true"))
     for run in quiet.finished:
         assert run.windows is not None
         assert 8 <= run.windows < 60
         assert run.ended.startswith("more would tell no more; standard errors Left ")
-    assert [run.windows for run in (*noisy.finished, *whole.finished)] == [10] * 4
-    assert [run.needed for run in whole.finished] == [{}, {}]
-    assert all(run.ended.startswith("no more to run; standard errors") for run in (*noisy.finished, *whole.finished))
+    assert [run.windows for run in noisy.finished] == [10] * 2
+    assert all(run.ended.startswith("no more to run; standard errors") for run in noisy.finished)
     assert remarks(quiet.coupled_runs()) == ()
-    splits = [recommend_split(state.measurements(), 4).split for state in (quiet, noisy, whole)]
-    assert splits == [{"Left": 3, "Right": 1}] * 3
+    splits = [recommend_split(state.measurements(), 4).split for state in (quiet, noisy)]
+    assert splits == [{"Left": 3, "Right": 1}] * 2
     assert alive(tmp_path / "quiet" / "campaign") == []
 
 
@@ -167,7 +165,10 @@ def test_a_job_that_has_measured_enough_is_cancelled_and_is_no_failure(
     assert (outcome.error, outcome.lost, outcome.enough, cancelled) == (None, False, "known", ["7"])
 
 
-def test_ranks_that_cannot_be_stopped_for_sure_run_to_their_end(tmp_path: Path) -> None:
-    launcher = launcher_of("template", participant="go {command}")
-    runs = CampaignRuns(read_study(study(tmp_path / "case", 0, 7)), launcher, CampaignResult({}))
-    assert runs.record(Proposal({"Left": 1, "Right": 3}, "", needed={"Left": 1.0})).needed == {}
+@pytest.mark.usefixtures("mpiexec")
+def test_ranks_that_cannot_be_stopped_for_sure_or_shall_run_all_windows_run_to_their_end(tmp_path: Path) -> None:
+    template, mpi = launcher_of("template", participant="go {command}"), launcher_of("mpiexec", oversubscribe=True)
+    proposal, whole = Proposal({"Left": 1, "Right": 3}, "", needed={"Left": 1.0}), "all_windows = true"
+    for launcher, keys, needed in ((template, "", {}), (mpi, whole, {}), (mpi, "", proposal.needed)):
+        path = study(tmp_path / f"{launcher.name} {keys}", 0, 7, keys)
+        assert CampaignRuns(read_study(path), launcher, CampaignResult({})).record(proposal).needed == needed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,13 @@ from calibrate_helpers import (
     COUPLED,
     changed,
     check_refused,
-    check_threads,
     quiet,
     recording,
     refusals,
     run_of,
     state_of,
-    threads_used,
+    write_case,
     write_study,
-    write_threads,
 )
 from clock_helpers import study_environment
 
@@ -38,6 +37,7 @@ from precice_lb.campaign import (
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
 from precice_lb.cli import main
 from precice_lb.cli.case import Asked, measured_by, recommend_case
+from precice_lb.dataset import load_runs
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layout, Layouts
 
@@ -152,20 +152,80 @@ def test_only_participants_with_threads_find_them_in_their_environment(
     assert solid.setting[:2] == ("env", "OMP_NUM_THREADS=3")
 
 
+# Right hashes with as many threads as it is told, without MPI, and says how many it really had and on which cores.
+THREADED = """\
+import hashlib, os, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import precice_lb as precice
+
+name, blocks = sys.argv[1], int(sys.argv[2])
+mesh, own, theirs = {"Left": ("A-Mesh", "Heat", "Flux"), "Right": ("B-Mesh", "Flux", "Heat")}[name]
+threads = int(os.environ["OMP_NUM_THREADS"])
+data = bytes(1 << 20)
+met = threading.Barrier(threads)
+
+def share(_):
+    met.wait()  # each task has a thread of its own
+    for _ in range(blocks // threads):
+        hashlib.sha256(data).digest()  # without the interpreter's lock
+    return threading.get_ident()
+
+solver = precice.Participant(name, "precice-config.xml", 0, 1)
+ids = solver.set_mesh_vertices(mesh, np.array([[0.0, 0.0]]))
+solver.initialize()
+with ThreadPoolExecutor(threads) as pool:
+    while solver.is_coupling_ongoing():
+        dt = solver.get_max_time_step_size()
+        solver.read_data(mesh, theirs, ids, dt)
+        if name == "Left":
+            time.sleep(0.005)
+        else:
+            used = len(set(pool.map(share, range(threads))))
+        solver.write_data(mesh, own, ids, np.array([1.0]))
+        solver.advance(dt)
+solver.finalize()
+if name == "Right":
+    print(f"{used} threads on cores {sorted(os.sched_getaffinity(0))}, binding {os.environ['OMP_PROC_BIND']}")
+"""
+
+
+def threads_used(run: Path) -> int:
+    """What Right says of its threads."""
+    (used,) = re.findall(r"^(\d+) threads on cores", (run / "Right.log").read_text(), flags=re.MULTILINE)
+    return int(used)
+
+
 @pytest.mark.mpi
 def test_a_campaign_of_threads_and_its_split_through_mpiexec(
     tmp_path: Path, mpiexec: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["calibrate", str(write_threads(tmp_path))]) == 0
+    changed(write_case(tmp_path, THREADED) / "precice-config.xml", ('windows value="1000"', 'windows value="7"'))
+    study = write_study(
+        tmp_path,
+        runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
+        extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
+        left="maximum_ranks = 1",
+        right=f"{FREE}\nmaximum_ranks = 2",
+    )
+    recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
+    assert main(["calibrate", str(study)]) == 0
     shown = capfd.readouterr()
     assert "run 2 of 2: Left 1, Right 1 x 2 threads: 3 cores (split of the study, 2 of 2)" in shown.err
     campaign = tmp_path / "campaign"
-    check_threads(campaign)
+    # In each run Right had the threads of its split, and what was measured says so.
+    for name, threads in (("001-Left1-Right1", 1), ("002-Left1-Right1x2", 2)):
+        place = campaign / "runs" / name
+        assert threads_used(place) == threads
+        (run,) = load_runs([place / "stores"])
+        assert run.participants["Right"].ranks == 1
+        told = {who: part.metadata["threads"] for who, part in run.participants.items()}
+        assert told == {"Left": 1, "Right": threads}
     split = json.loads((campaign / "recommendation.json").read_text())["split"]
     assert split["Left"] == 1
     assert split["Right"] in {1, 2}
     # Any other split is as easily launched.
-    assert main(["launch", "--study", str(tmp_path / "study.toml"), "--split", "Left=1,Right=1x2"]) == 0
+    assert main(["launch", "--study", str(study), "--split", "Left=1,Right=1x2"]) == 0
     done = subprocess.run([campaign / "launch" / "run.sh"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert threads_used(tmp_path / "case") == 2
@@ -285,6 +345,9 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     loaded = load_campaign(tmp_path / "campaign")
     assert loaded is not None
     measured = loaded.measurements()
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    told = {(run.name, run.warmup_windows, len(run.participants["Left"].windows)) for run in loaded.coupled_runs()}
+    assert told == {(f"{run.name}-{run.token}", 2, 7) for run in result.runs}
     rows = measured.samples["Left"]
     work = np.where(measured.frames["Left"].version == "gpu", 0.06, 0.6)
     np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)

@@ -90,14 +90,14 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
         run_campaign(study, directory, report=quiet)
 
 
-def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path: Path) -> None:
-    chain = CHAIN.replace("windows = 4", "windows = 5").replace("total = 12", "total = 8")
+def test_the_last_segment_has_what_is_left_without_measurements_and_warm_up_is_at_most_half(tmp_path: Path) -> None:
+    chain = CHAIN.replace("windows = 4", "windows = 5").replace("total = 12", "total = 8").replace("state-*.npy", "*")
     study = read_study(write_chain(tmp_path, chain=chain))
     seen: list[tuple[Sequence[Segment], DecisionProblem]] = []
 
     def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         seen.append((segments, question))
-        return Decision({"Left": 2, "Right": 1}, "learn", "")
+        return Decision(SPLITS[0], "learn", "")
 
     run_with(decide, study, tmp_path / "chain")
     runs = sorted((tmp_path / "chain" / "runs").glob("*"))
@@ -105,6 +105,10 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
     assert [scheme.max_time_windows for scheme in patched] == [5, 3]
     (last,) = load_runs([runs[1] / "stores"])
     assert (last.warmup_stated, len(last.participants["Left"].windows)) == (1, 3)
+
+    assert_state(runs[1], 8)
+    sizes = {re.split(r"[-.]", file.name)[2] for file in runs[1].glob("case/**/precice-profiling/*")}
+    assert sizes == {"2"}
 
     ((segments, question),) = seen
     assert (question.windows_left, question.segment_windows, question.limits.budget) == (3, 3, 4)
@@ -178,12 +182,3 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
             assert sorted(ranks) == ([1, 3] if name == "Left" else [1, 1])
             np.testing.assert_allclose(seconds, work / ranks, atol=1e-3)
             assert (errors < 0.01).all()
-
-
-def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
-    path = write_chain(tmp_path, chain=CHAIN.replace("state-*.npy", "*").replace("total = 12", "total = 8"))
-    run_with(planned(*SPLITS), read_study(path), tmp_path / "chain")
-    last = tmp_path / "chain" / "runs" / "002-Left2-Right2"
-    assert_state(last, 8)
-    sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}
-    assert sizes == {"2"}

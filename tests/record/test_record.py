@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,10 +31,6 @@ from store_helpers import PARALLEL, metadata
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action
 from precice_lb.store import StoreWriter, find_stores
-
-
-def _results(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
 
 
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
@@ -63,6 +60,8 @@ def test_wrong_settings_are_one_warning(
     monkeypatch.setattr(module, "_warned", set())
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path))
     monkeypatch.setenv(f"PRECICE_LB_{name}", value)
+    # Only our own variable tells threads.
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
     participant = stand_in(StandIn, "A", str(tmp_path / "precice-config.xml"), 0, 1)
     participant.initialize()
@@ -71,7 +70,7 @@ def test_wrong_settings_are_one_warning(
     assert words in warning
     if name != "DIR":
         store = only_store(tmp_path)
-        assert (store.path.suffix, "parameters" in store.metadata) == (".h5", False)
+        assert (store.path.suffix, store.metadata["threads"], "parameters" in store.metadata) == (".h5", 1, False)
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -81,26 +80,28 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("limit", [2_000, 50_000])
-def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str, limit: int) -> None:
+def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str) -> None:
     # preCICE's own files have to fit too.
     solver = SOLVER.replace("participant.initialize()", "participant.initialize()\n" + FULL_DISK) + "print('end')\n"
-    solver = solver.replace("BYTES", str(limit)).replace('np.save(f"{name}-{rank}.npy", np.array(log))', "")
+    solver = solver.replace("BYTES", "int(sys.argv[3])").replace('np.save(f"{name}-{rank}.npy", np.array(log))', "")
+    solver = solver.replace("int(sys.argv[3]) if len(sys.argv) > 3 else 1", "1")
     kind, windows = "parallel-explicit", 900
     assert len(configuration(kind, windows)) < 2_000
-    results = [
-        run_pair(tmp_path / switch, kind, windows=windows, solver=solver, backend=backend, PRECICE_LB_RECORD=switch)
-        for switch in "01"
-    ]
-    for name in "AB":
-        plain, ours = (result[name] for result in results)
-        assert ours.stdout == plain.stdout
-        (warning,) = warnings_of(ours)
-        assert "File too large" in warning
-    for store in rank_stores(tmp_path / "1").values():
-        assert store.metadata["finished"] is False
-        assert (256 if limit == 50_000 else 0) <= len(store.advances) < windows
-        assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
+
+    def run(limit: str, switch: str) -> Any:
+        place, more = tmp_path / f"{limit}-{switch}", {"backend": backend, "PRECICE_LB_RECORD": switch}
+        return run_pair(place, kind, windows=windows, solver=solver, arguments=[limit], **more)
+
+    plain = run("50000", "0")
+    for limit, least in (("2000", 0), ("50000", 256)):
+        for name, ours in run(limit, "1").items():
+            assert ours.stdout == plain[name].stdout
+            (warning,) = warnings_of(ours)
+            assert "File too large" in warning
+        for store in rank_stores(tmp_path / f"{limit}-1").values():
+            assert store.metadata["finished"] is False
+            assert least <= len(store.advances) < windows
+            assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -112,38 +113,14 @@ def test_only_what_recording_needs_is_loaded(tmp_path: Path, backend: str) -> No
         assert loaded == "loaded []" or (backend == "embedded" and loaded == "loaded ['scipy']")
 
 
-OTHER = {
-    "netCDF4": "import netCDF4\nother = netCDF4.Dataset(f'{name}.nc', 'w')\nother.createDimension('x', 3)\n",
-    "tables": "import tables\nother = tables.open_file(f'{name}.nc', 'w')\nother.create_array('/', 'x', [1, 2, 3])\n",
-    "h5py": "import h5py\nother = h5py.File(f'{name}.nc', 'w')\nother['x'] = [1, 2, 3]\n",
-}
-
-
-@pytest.mark.parametrize("library", list(OTHER))
-def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) -> None:
-    """Another HDF5 in the process, with a file open: no second one is loaded there, and every command reads spools."""
-    pytest.importorskip(library)
-    solver = SOLVER.replace("value, log, saved", OTHER[library] + "value, log, saved")
-    solver = solver.replace("np.save(", "other.close()\nnp.save(")
-    for switch in "01":
-        results = run_pair(tmp_path / switch, solver=solver, PRECICE_LB_RECORD=switch)
-        assert [line for result in results.values() for line in warnings_of(result)] == []
-    assert _results(tmp_path / "0") == _results(tmp_path / "1")
-    for name in "AB":
-        assert (tmp_path / "1" / f"{name}.nc").stat().st_size > 0
-    assert_whole(tmp_path / "1")
-    suffixes = {store.path.suffix for store in rank_stores(tmp_path / "1").values()}
-    assert suffixes == {".h5" if library == "h5py" else ".spool"}
-
-
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
     variables = {"PRECICE_LB_STORE": "spool", "PRECICE_LB_METADATA": '{"run": "r7", "parameters": {"order": 3}}'}
-    run_pair(tmp_path, **variables)
+    run_pair(tmp_path, PRECICE_LB_THREADS="6", OMP_NUM_THREADS="3", **variables)
     files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
     assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
     assert_whole(tmp_path)
     for store in rank_stores(tmp_path).values():
-        assert (store.metadata["run"], store.metadata["parameters"]) == ("r7", {"order": 3})
+        assert [store.metadata[key] for key in ("run", "parameters", "threads")] == ["r7", {"order": 3}, 6]
 
 
 def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(

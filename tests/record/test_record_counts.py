@@ -89,12 +89,6 @@ def test_wrong_arguments_are_one_warning_and_no_exception(tmp_path: Path, capsys
     assert sorted(value for (table, _), value in read.items() if table == "counts") == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("text", "threads"), [("", 1), ("6", 6)])
-def test_only_our_own_variable_tells_threads(tmp_path: Path, text: str, threads: int) -> None:
-    run_pair(tmp_path, PRECICE_LB_THREADS=text, OMP_NUM_THREADS="3")
-    assert {store.metadata["threads"] for store in rank_stores(tmp_path).values()} == {threads}
-
-
 def test_cpu_time_within_solve_is_taken_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that is set: windows of two calls, of which one goes over a flush."""
     clock = mock.Mock(return_value=0)

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import resource
+import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -26,24 +27,37 @@ def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_warned", set())
 
 
-def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
-    """Run without and with recording and find the same; return the warnings of A."""
-    results = []
-    for switch in "01":
-        (directory / switch).mkdir()
-        (directory / switch / "trouble.py").write_text(trouble)
-        variables["PRECICE_LB_RECORD"] = switch
-        results.append(run_pair(directory / switch, solver=solver, backend=backend, **variables))
+Plain = tuple[Path, dict[str, subprocess.CompletedProcess[str]]]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    """A run without recording and without trouble, and where."""
+    directory = tmp_path_factory.mktemp("plain")
+    return directory, run_pair(directory, PRECICE_LB_RECORD="0")
+
+
+def _compare(directory: Path, solver: str, trouble: str = "", plain: Plain | None = None, **more: str) -> list[str]:
+    """Run with recording and find the same as without; return the warnings of A.
+
+    Without it there is the same trouble, unless a plain run is given, where trouble shows in no result.
+    """
+    runs = [] if plain is None else [plain]
+    for switch in "1" if runs else "01":
+        place = directory / switch
+        place.mkdir()
+        (place / "trouble.py").write_text(trouble)
+        runs.append((place, run_pair(place, solver=solver, PRECICE_LB_RECORD=switch, **more)))
     for name in "AB":
-        plain, ours = (result[name] for result in results)
-        assert ours.stdout == plain.stdout
+        without, ours = (results[name] for _, results in runs)
+        assert ours.stdout == without.stdout
         kept = [line for line in ours.stderr.splitlines() if line not in warnings_of(ours)]
         # From 3.12 on Python warns of fork(), with the number of the process.
-        kept, others = (re.sub(r"pid=\d+", "", "\n".join(lines)) for lines in (kept, plain.stderr.splitlines()))
+        kept, others = (re.sub(r"pid=\d+", "", "\n".join(lines)) for lines in (kept, without.stderr.splitlines()))
         assert kept == others
-        for path in (directory / "0").glob(f"{name}-*.npy"):
+        for path in runs[0][0].glob(f"{name}-*.npy"):
             assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
-    return warnings_of(results[1]["A"])
+    return warnings_of(runs[1][1]["A"])
 
 
 def _record(directory: Path) -> Recorder:
@@ -103,18 +117,38 @@ def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
 
 
 @pytest.mark.parametrize("code", ["raise ImportError('no library')", "import warnings; warnings.warn('other')", ""])
-def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> None:
+def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str, plain: Plain) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "h5py.py").write_text(code)
     paths = os.pathsep.join([str(tmp_path / "library"), *(path for path in sys.path if path)])
-    assert _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
+    assert _compare(tmp_path, SOLVER, plain=plain, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
     assert_whole(tmp_path / "1")
 
 
+OTHER = {
+    "netCDF4": "import netCDF4\nother = netCDF4.Dataset(f'{name}.nc', 'w')\nother.createDimension('x', 3)\n",
+    "tables": "import tables\nother = tables.open_file(f'{name}.nc', 'w')\nother.create_array('/', 'x', [1, 2, 3])\n",
+    "h5py": "import h5py\nother = h5py.File(f'{name}.nc', 'w')\nother['x'] = [1, 2, 3]\n",
+}
+
+
+@pytest.mark.parametrize("library", list(OTHER))
+def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str, plain: Plain) -> None:
+    """Another HDF5 in the process, with a file open: no second one is loaded there, and every command reads spools."""
+    pytest.importorskip(library)
+    solver = SOLVER.replace("value, log, saved", OTHER[library] + "value, log, saved")
+    assert _compare(tmp_path, solver.replace("np.save(", "other.close()\nnp.save("), plain=plain) == []
+    for name in "AB":
+        assert (tmp_path / "1" / f"{name}.nc").stat().st_size > 0
+    assert_whole(tmp_path / "1")
+    suffixes = {store.path.suffix for store in rank_stores(tmp_path / "1").values()}
+    assert suffixes == {".h5" if library == "h5py" else ".spool"}
+
+
 @pytest.mark.parametrize("hours", [-1000, 1000])
-def test_a_system_clock_that_jumps(tmp_path: Path, hours: int) -> None:
+def test_a_system_clock_that_jumps(tmp_path: Path, hours: int, plain: Plain) -> None:
     jump = f"import time; now = time.time_ns; time.time_ns = lambda: now() + {hours} * 3_600_000_000_000"
-    assert _compare(tmp_path, FOURTH, jump) == []
+    assert _compare(tmp_path, FOURTH, jump, plain=plain) == []
     assert_whole(tmp_path / "1")
     for store in rank_stores(tmp_path / "1").values():
         seconds = (store.metadata["ended_unix_ns"] - store.metadata["started_unix_ns"]) / 1e9
@@ -134,13 +168,13 @@ for ending in (lambda: os._exit(0), lambda: os.execv(sys.executable, [sys.execut
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_solver_that_forks(tmp_path: Path, backend: str) -> None:
-    assert _compare(tmp_path, FOURTH, FORKS, backend) == []
+    assert _compare(tmp_path, FOURTH, FORKS, backend=backend) == []
     assert_whole(tmp_path / "1")
 
 
-def test_a_store_that_is_removed_during_the_run(tmp_path: Path) -> None:
+def test_a_store_that_is_removed_during_the_run(tmp_path: Path, plain: Plain) -> None:
     trouble = "import glob, os\nfor path in glob.glob(f'precice-lb-store/*/{name}-0-1.spool'): os.remove(path)"
-    (warning,) = _compare(tmp_path, FOURTH, trouble)
+    (warning,) = _compare(tmp_path, FOURTH, trouble, plain=plain)
     assert "is not complete: it was removed during the run" in warning
     assert not list((tmp_path / "1").rglob("*.h5")) + list((tmp_path / "1").rglob("*.spool"))
 
@@ -199,7 +233,7 @@ UNFINALIZED = SOLVER.replace("participant.finalize()", "")
         "import gc; cycle = [participant]; cycle.append(cycle); del cycle, participant; gc.collect()",
     ],
 )
-def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, ending: str) -> None:
+def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, ending: str, plain: Plain) -> None:
     # With libprecice's log on: a call after the end would be told there.
     solver = UNFINALIZED.replace("np.save(", f"{ending}\nnp.save(").replace(
         'participant = precice.Participant(name, "precice-config.xml"',
@@ -207,7 +241,7 @@ def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, endin
         "open(f'{name}.xml', 'w').write(text.replace('<log enabled=\"false\"/>', ''))\n"
         'participant = precice.Participant(name, "precice-config.xml"',
     )
-    assert _compare(tmp_path, solver, backend=backend) == []
+    assert _compare(tmp_path, solver, "", plain if backend == "embedded" else None, backend=backend) == []
     assert_whole(tmp_path / "1")
 
 

@@ -29,16 +29,9 @@ def in_turn(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def check(
-    directory: Path,
-    schemes: Sequence[tuple[str, str]],
-    roles: Mapping[str, Role],
-    seconds: Sequence[float],
-    *,
-    backend: str = "libprecice",
-    mpiexec: str | None = None,
+    stores: Path, schemes: Sequence[tuple[str, str]], roles: Mapping[str, Role], seconds: Sequence[float], backend: str
 ) -> None:
-    """Run a case whose windows take these seconds in turn, and compare all but the first and the last one."""
-    stores = run(directory, configuration(directory, "".join(roles), schemes, WINDOWS), roles, backend, mpiexec)
+    """Compare a case whose windows took these seconds in turn, all but the first and the last one."""
     (coupled,) = load_runs([stores], complete=enrich)
     assert set(coupled.participants) == set(roles)
     iterating = {name for kind, names in schemes if not kind.endswith("explicit") for name in names}
@@ -88,19 +81,39 @@ PLANTED: dict[str, tuple[list[tuple[str, str]], dict[str, Role], list[int]]] = {
 }
 
 
+INITIAL = ["serial-explicit", "serial-implicit"]
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Stores of all these cases on the emulated clock, and of two windows of those whose first one is waited for."""
+    place, cases = tmp_path_factory.mktemp("emulated"), {}
+    for name, (schemes, roles, _) in PLANTED.items():
+        cases[configuration(place / name, "".join(roles), schemes, WINDOWS)] = roles
+    for kind in INITIAL:
+        cases[configuration(place / kind, "AB", [(kind, "AB")], 2)] = roles_of(600, 20, A=[2], B=[2])
+    return dict(zip([*PLANTED, *INITIAL], run(cases, "emulated"), strict=True))
+
+
 @pytest.mark.parametrize("backend", ["emulated", pytest.param("libprecice", marks=pytest.mark.precice)])
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_work_and_waits_are_found(tmp_path: Path, name: str, backend: str) -> None:
+def test_planted_work_and_waits_are_found(
+    tmp_path: Path, name: str, backend: str, request: pytest.FixtureRequest
+) -> None:
     schemes, roles, milliseconds = PLANTED[name]
-    check(tmp_path, schemes, roles, [MS * window for window in milliseconds], backend=backend)
+    stores = request.getfixturevalue(backend)[name] if backend == "emulated" else recorded(tmp_path, schemes, roles)
+    check(stores, schemes, roles, [MS * window for window in milliseconds], backend)
 
 
-@pytest.mark.parametrize("kind", ["serial-explicit", "serial-implicit"])
-def test_the_wait_inside_initialize_is_for_the_first_window(tmp_path: Path, kind: str) -> None:
+def recorded(directory: Path, schemes: Sequence[tuple[str, str]], roles: Mapping[str, Role], mpiexec: str = "") -> Path:
+    """Record a case with libprecice; its stores."""
+    return run({configuration(directory, "".join(roles), schemes, WINDOWS): roles}, "libprecice", mpiexec)[0]
+
+
+@pytest.mark.parametrize("kind", INITIAL)
+def test_the_wait_inside_initialize_is_for_the_first_window(emulated: dict[str, Path], kind: str) -> None:
     """The second participant of a serial scheme never waits after its last window, yet waited for its data."""
-    roles = roles_of(600, 20, A=[2], B=[2])
-    stores = run(tmp_path, configuration(tmp_path, "AB", [(kind, "AB")], 2), roles, "emulated")
-    (coupled,) = load_runs([stores], complete=enrich)
+    (coupled,) = load_runs([emulated[kind]], complete=enrich)
     second = coupled.participants["B"]
     assert second.windows.tolist() == [1, 2]
     np.testing.assert_allclose(second.wait_seconds, 600 * MS * second.iterations, atol=EXACT)
@@ -122,11 +135,12 @@ def test_ranks_off_the_interface_wait_in_a_collective(
     ranks = 2 if kind.endswith("implicit") else 3
     a = Role([50 * MS] * ranks, interface=[1], collective=collective, iterations=[2])
     roles = {"A": a, "B": Role([150 * MS], iterations=[2])}
-    check(tmp_path, [(kind, "AB")], roles, [window * MS], mpiexec=mpiexec)
+    stores = recorded(tmp_path, [(kind, "AB")], roles, mpiexec)
+    check(stores, [(kind, "AB")], roles, [window * MS], "libprecice")
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
 def test_imbalance_inside_a_participant_is_no_wait_for_the_partner(tmp_path: Path, mpiexec: str) -> None:
     roles = {"A": Role([20 * MS, 50 * MS], collective="before after"), "B": Role([80 * MS])}
-    check(tmp_path, [PARALLEL], roles, [80 * MS], mpiexec=mpiexec)
+    check(recorded(tmp_path, [PARALLEL], roles, mpiexec), [PARALLEL], roles, [80 * MS], "libprecice")

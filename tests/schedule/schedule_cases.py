@@ -200,23 +200,26 @@ def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Ca
     As `run_sleepers`.
     """
     files = _write(cases, "precice_lb.embedded", directory, periods, 1.0, emulated=True)
-    names = sorted({n for case in cases for n in case.names})
-    tasks = [(n, [(c.name, file) for c, file in zip(cases, files, strict=True) if n in c.names]) for n in names]
-    return _results(_run(tasks, directory, emulated_clock(dict(os.environ))))
+    return _results(_run(_one_of_each_name(cases, files), directory, emulated_clock(dict(os.environ))))
 
 
 def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
     """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
     files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
     environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
-    for case, file in zip(cases, files, strict=True):
+    for file in files:
         configuration = file.with_name("precice-config.xml")
         configuration.write_text(configuration.read_text().replace('<profiling mode="off" />', ""))
-        _run([(n, [(case.name, file)]) for n in case.names], directory, environment, "-m", "precice_lb", "run")
+    _run(_one_of_each_name(cases, files), directory, environment, "-m", "precice_lb", "run")
     return [file.parent for file in files]
 
 
 Task = tuple[str, Sequence[tuple[str, Path]]]
+
+
+def _one_of_each_name(cases: Sequence[Case], files: Sequence[Path]) -> list[Task]:
+    names = sorted({n for case in cases for n in case.names})
+    return [(n, [(c.name, file) for c, file in zip(cases, files, strict=True) if n in c.names]) for n in names]
 
 
 def _run(

@@ -8,7 +8,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
+from conftest import FULL_COUNTS
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
 
@@ -73,6 +74,7 @@ _RANK = st.lists(_ROW, max_size=5, unique_by=lambda row: row[0]).map(sorted)
 
 
 @given(st.lists(_RANK, min_size=1, max_size=4))
+@settings(max_examples=1000 if FULL_COUNTS else 12)
 def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, tables: list) -> None:
     path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
     stores = [

@@ -23,11 +23,10 @@ OnOneRank = Callable[[str], tuple[Path, list[dict[str, Any]]]]
     ("name", "ranks", "tolerance"),
     [
         ("pulse", (2, 3), 1e-12),
-        pytest.param("airfoil", (2, 3, 1), 1e-12, marks=pytest.mark.slow("its blocks are given out otherwise, too")),
         ("climate", (2, 2, 1, 2, 2), 1e-12),
         ("elastic-tube", (2, 1), 1e-6),
         ("gpu-plate", (2, 1), 1e-6),
-        ("heated-plate", (5, 2), 1e-12),
+        ("heated-plate", (3, 2), 1e-12),
     ],
 )
 def test_fields_do_not_depend_on_the_ranks(
