@@ -28,7 +28,7 @@ def outcomes(directory: Path) -> list[tuple[int, str]]:
 
 
 def failures() -> list[ParameterSet]:
-    """What is changed where, and repaired; what is said of it. All but two take long."""
+    """What is changed where, and repaired; what is said of it. All but one take long."""
     blocks = [block.split("\n") for block in refusals("chain-failures.txt")]
     made = []
     for about, change, problem in blocks:
