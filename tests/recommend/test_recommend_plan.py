@@ -14,7 +14,6 @@ from test_recommend import CASE
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.recommend import ExpectedWindowTime, curves_of, geometric_mean, recommend_split
 from precice_lb.schedule import Schedule
-from precice_lb.split import SharedCores
 
 NOISY = {
     name: np.column_stack(
@@ -52,18 +51,6 @@ def test_whole_nodes_are_given_out_as_well_as_is_possible(coupling: str) -> None
     assert found.plan.step == 1
     assert found.window_seconds / (1 + found.gap) <= seconds.min() * (1 + 1e-9)
     assert found.alternatives["equal"].split == {"Fluid": 288, "Solid": 288}
-
-
-def test_sharing_cores_costs_what_was_said() -> None:
-    turns = [SharedCores((("Fluid",), ("Solid",)), 0.1)]
-    apart = recommend_split(CASE, cores=64, coupling="serial")
-    found = recommend_split(CASE, cores=64, coupling="serial", shared=turns, within=0.05)
-    assert max(found.split.values()) == found.used["cores"] == 64
-    curves = {name: curves_of(model, [0, k]) for k, (name, model) in enumerate(found.models.items())}
-    own = {name: 1.1 * float(geometric_mean(curves[name](np.array([found.split[name]]))[:, 0])) for name in curves}
-    assert found.compute_seconds == pytest.approx(own)
-    assert found.window_seconds == pytest.approx(sum(own.values()), rel=1e-3)
-    assert found.window_seconds < apart.window_seconds
 
 
 # --- nearly best splits and budgets ----------------------------------------------------------------------------------
