@@ -17,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from slurm_helpers import mpi_plugin, running_slurm
 
-# Background jobs of a shell ignore SIGINT, and so would every process started here.
+# Background jobs of a shell ignore SIGINT, those of nohup SIGHUP, and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # On a busy machine solvers are late for their partners, and threads that wait for each other at every small product of
 # matrices are many times slower than one.
