@@ -188,7 +188,9 @@ def _value(attributes: h5py.AttributeManager, name: str) -> Any:
     place = np.empty((), stored.dtype)
     stored.read(place)
     value = place.item()
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+    # Of a text of any length; one of fixed length is none that we write.
+    is_text = stored.dtype.kind == "O" and isinstance(value, bytes)
+    return value.decode("utf-8", "surrogateescape") if is_text else value
 
 
 def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
