@@ -129,7 +129,7 @@ def test_a_truncated_file_is_a_valid_prefix_or_one_error(
         data, end = to_json(data.decode()).encode(), b'"events":['
     cut = tmp_path_factory.getbasetemp() / f"{path.stem}{'.json' if layout == 'json' else '.txt'}"
     cut.write_bytes(data[: round(share * len(data))])
-    if cut.stat().st_size < data.index(end) + (len(end) if layout == "json" else 0):
+    if cut.stat().st_size < data.index(end) + len(end):
         with pytest.raises(DataError, match=r"^[^\n]+$"):
             read_profile(cut)
         return
