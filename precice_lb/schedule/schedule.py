@@ -50,6 +50,7 @@ class Schedule:
         self.description = description
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
         self.windows: dict[str, int] = {name: int((windows or {}).get(name, 1)) for name in self.participants}
+        self._windows = np.array([*self.windows.values()], dtype=np.float64)
         self._variants = [(weight, programs, EventGraph(programs)) for weight, programs in variants]
         self._per_iteration = np.array([1.0 / count for count in self.iterations.values()])
         # With how many ranks preCICE starts whom; None where no configuration is known.
@@ -158,28 +159,22 @@ class Schedule:
         return cls([(1.0, programs)], f"serial {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
-    def weights(self) -> dict[str, float]:
-        """Seconds per window when only that participant costs 1 second per window and the others nothing."""
-        seconds = self._steady(np.eye(len(self.participants)))
-        return dict(zip(self.participants, seconds.tolist(), strict=True))
-
-    @cached_property
     def _balanced(self) -> float:
-        """Seconds per window where each participant costs 1 over its weight."""
-        return float(self._steady(1.0 / np.array([list(self.weights.values())]))[0])
+        """Seconds per window where each participant alone would need 1."""
+        return float(self._cycles(1.0 / self._windows[None])[0])
 
     @cached_property
     def is_maximum(self) -> bool:
-        """Whether the window time is the maximum over the participants of weight times cost, for all costs.
+        """Whether the window time is the maximum over the participants of windows w times cost, for all costs.
 
-        The window time is a maximum of sums over cycles, v·c with v ≥ 0, and never below the largest weight times
-        cost. If it is 1 at c = 1/weight, every sum has Σ v/weight ≤ 1 and so is at most the largest weight times cost.
+        The window time is a maximum of sums over cycles, v·c with v ≥ 0, and never below the largest w·c, since each
+        participant's own steps are a cycle. If it is 1 at c = 1/w, every sum has Σ v/w ≤ 1 and so is at most that.
         """
         return self._balanced <= 1.0 + 1e-9
 
     @cached_property
     def is_sum(self) -> bool:
-        """Whether no two participants ever work at the same time: the window time is the sum of weights times costs.
+        """Whether no two participants ever work at the same time: the window time is the sum of windows times costs.
 
         It is sublinear in the costs, so never above that sum; if it is the sum for some positive costs, it always is.
         """
@@ -204,10 +199,6 @@ class Schedule:
             If a participant is missing, an unknown one is there, or a cost is negative or not finite.
         """
         rows, shape = self._rows(costs)
-        if self.is_maximum:
-            return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
-        if self.is_sum:
-            return (rows @ list(self.weights.values())).reshape(shape)
         return self._steady(rows).reshape(shape)
 
     def participant_seconds(self, costs: Costs) -> dict[str, Floats]:
@@ -370,6 +361,15 @@ class Schedule:
 
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
         """Steady seconds per window, shape (batch,), of the coupling or of some participants in it."""
+        if within is None or len(within) == len(self.participants):
+            if self.is_maximum:
+                return np.asarray((rows * self._windows).max(axis=1))
+            if self.is_sum:
+                return np.asarray(rows @ self._windows)
+        return self._cycles(rows, within)
+
+    def _cycles(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
+        """Find the same in the event graphs."""
         rows = rows * self._per_iteration
         return np.asarray(sum(weight * graph.window_seconds(rows, within) for weight, _, graph in self._variants))
 

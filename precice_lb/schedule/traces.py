@@ -109,10 +109,11 @@ def schedule_of_traces(
     programs = {}
     for name, trace in traces.items():
         others = [other for other in traces if other != name]
-        # A constituent that computes nothing has no fractions; any will do.
-        scale = (windows or {}).get(name, 1) / trace.seconds if trace.seconds > 0 else 0.0
+        count = (windows or {}).get(name, 1)
+        scale = count / trace.seconds if trace.seconds > 0 else 0.0
         steps = [step for point in trace.points for step in _steps(name, point, scale, others)]
-        steps.append(Operation("work", share=trace.rest * scale))
+        # A constituent that computed nothing has no fractions; what it costs then is at its end.
+        steps.append(Operation("work", share=trace.rest * scale if scale else count))
         if synchronized:
             steps += sends(_END, name, others) + receives(_END, name, others)
         programs[name] = Program([step for point in trace.initial for step in _steps(name, point, 0.0, others)], steps)

@@ -51,10 +51,10 @@ class Curve:
 
     def falling(self) -> Curve:
         """Keep the counts that are faster than any fewer; of those that take the same, only the fastest."""
-        faster = np.flatnonzero(np.append(True, self.seconds[1:] < np.minimum.accumulate(self.seconds)[:-1]))
-        uses = self.uses[faster]
+        faster = self.take(np.append(True, self.seconds[1:] < np.minimum.accumulate(self.seconds)[:-1]))
+        takes_more = (faster.uses[1:] > faster.uses[:-1]).any(axis=1)
         # Whole nodes: several counts take the same, and the last of them is the fastest.
-        return self.take(faster[np.append((uses[1:] > uses[:-1]).any(axis=1), True)])
+        return faster if takes_more.all() else faster.take(np.append(takes_more, True))
 
     def index_within(self, allowance: Integers) -> Integers:
         """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
@@ -186,7 +186,7 @@ def _require_turns(constraints: Constraints, schedule: Schedule) -> None:
         for turn, later in combinations(group.turns, 2):
             for pair in product(turn, later):
                 # In turns, if and only if their works add up: one cycle, once around per window, has both.
-                work = {name: (name in pair) / weight for name, weight in schedule.weights.items()}
+                work = {name: (name in pair) / count for name, count in schedule.windows.items()}
                 if float(schedule.window_seconds(work)) < 2.0 - 1e-9:
                     raise InfeasibleError(
                         f"expected participants that never work at the same time to share cores, found "

@@ -38,7 +38,7 @@ class Cuts:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         #: Weights of the cuts found, shape (cuts, participants).
-        self.matrix: Floats = np.diag([*schedule.weights.values()])
+        self.matrix: Floats = np.diag([float(count) for count in schedule.windows.values()])
 
     def seconds(self, costs: Floats) -> Floats:
         """Seconds per window, for compute seconds of shape (splits, participants)."""

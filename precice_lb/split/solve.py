@@ -171,8 +171,8 @@ class Solver:
 
     def weighted(self, curves: Sequence[Curve]) -> list[Curve]:
         """Weigh the seconds as the window time does if nobody else costs anything."""
-        weights = self._schedule.weights.values()
-        return [replace(curve, seconds=curve.seconds * weight) for curve, weight in zip(curves, weights, strict=True)]
+        windows = self._schedule.windows.values()
+        return [replace(curve, seconds=curve.seconds * count) for curve, count in zip(curves, windows, strict=True)]
 
     def leftover(self, curves: Sequence[Curve], choice: Choice) -> Choice:
         """Give out what a split leaves over: to the slowest that gets faster by it, then the next."""

@@ -96,8 +96,8 @@ def test_maxima_and_sums() -> None:
     assert parallel.is_maximum
     assert not serial.is_maximum
     assert Schedule.serial(["A"]).is_maximum
-    assert serial.weights == {"A": 1, "B": 1, "C": 1}
-    assert coupling("ABC", ("multi", "BAC")).weights == {"A": 1, "B": 1, "C": 1}
+    assert serial.windows == {"A": 1, "B": 1, "C": 1}
+    assert coupling("ABC", ("multi", "BAC")).windows == {"A": 1, "B": 1, "C": 1}
     assert serial.critical_cycle({"A": 1, "B": 2, "C": 3}) == ("A", "B", "C")
     np.testing.assert_allclose(parallel.waits(costs)["A"], parallel.window_seconds(costs) - a, atol=1e-15)
     assert serial.participants == ("A", "B", "C")
