@@ -113,11 +113,17 @@ def steady_chain(index: int) -> Chain:
 
 
 def test_a_load_that_does_not_change_is_left_alone_after_the_third_segment() -> None:
-    """All segments from the fourth on have the split of the third, in 95 of 100 chains."""
+    """From the fourth segment on nine of ten chains stay, and hardly any moves to a split that is slower."""
     count = 100 if FULL_COUNTS else 3
     chains = [steady_chain(index) for index in range(count)]
-    moved = sum(any(split != chain.splits[2] for split in chain.splits[3:]) for chain in chains)
-    assert moved <= math.ceil(count / 20)
+    moves = [[pair for pair in itertools.pairwise(chain.splits[2:]) if pair[0] != pair[1]] for chain in chains]
+    assert sum(map(bool, moves)) <= math.ceil(count / 10)
+    slower = [
+        chain.true_window(7, after) > chain.true_window(7, before)
+        for chain, pairs in zip(chains, moves, strict=True)
+        for before, after in pairs
+    ]
+    assert sum(slower) <= count // 50
     # Nor is it a bad split that they stay at.
     regrets = [chain.true_window(7, chain.splits[7]) / chain.true_window(7, chain.best(7)) - 1 for chain in chains]
     assert np.mean(regrets) < 0.015
