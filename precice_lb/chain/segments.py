@@ -137,7 +137,7 @@ class SegmentRuns(CampaignRuns):
         return None
 
     def _cut_short(self, record: RunRecord) -> str | None:
-        """Say who recorded fewer windows than the segment has."""
+        """Say who recorded fewer windows than the segment has; its `<max-time>` is no excuse."""
         place = self.directory / record.directory
         try:
             (run,) = load_runs([place / "stores"], complete=enrich)
@@ -147,7 +147,7 @@ class SegmentRuns(CampaignRuns):
             return unfinished[0]
         roles = Roles(read_configuration(place / "case" / self.study.case.configuration))
         for name, part in run.participants.items():
-            windows = min(scheme.windows or 0 for scheme in roles.schemes(name))
+            windows = min(scheme.max_time_windows or 0 for scheme in roles.schemes(name))
             if len(part.windows) < windows:
                 return f"{name} was to run {plural(windows, 'time window')}, but recorded {len(part.windows)}"
         return None

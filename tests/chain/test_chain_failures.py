@@ -47,20 +47,16 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     if place != "study.toml":
         changed(path, ('right = ""', ""))
     directory = tmp_path / "chain"
-    first = 1 if "xml" in place else 2
     with pytest.raises(TooFewRunsError, match=problem) as caught:
         run_with(planned(*STAYS), read_study(path), directory)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(f"segment {first} failed, the state before it is intact: Left 1, Right 3 in ")
-    assert outcomes(directory)[-1][0] == first
+    assert str(caught.value).startswith("segment 2 failed, the state before it is intact: Left 1, Right 3 in ")
+    assert outcomes(directory)[-1][0] == 2
     assert {outcome for _, outcome in outcomes(directory)[:-1]} <= {"finished"}
     written = page(directory)
-    assert (written["problem"], written["next"], written["windows_done"]) == (str(caught.value), None, 4 * (first - 1))
+    assert (written["problem"], written["next"], written["windows_done"]) == (str(caught.value), None, 4)
 
     changed(tmp_path / place, (new, repaired))
-    if "xml" in place:
-        # Another configuration, and nothing is done yet.
-        assert not [run for run in runs_of(directory) if run.outcome == "finished"]
     run_with(planned(*STAYS), read_study(path), directory)
     written = page(directory)
     assert (written["problem"], written["windows_done"], len(written["segments"])) == (None, 8, 2)
@@ -71,6 +67,14 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     assert len(runs_of(directory)) == len(list((directory / "runs").iterdir())) == tries
     last = directory / runs_of(directory)[-1].directory / "case"
     np.testing.assert_array_equal(np.load(last / "state-Left.npy"), expected_state(8))
+
+
+def test_windows_that_max_time_left_out_are_not_done(tmp_path: Path) -> None:
+    path, limit = write_copies(tmp_path, windows=3), '<max-time-windows value="1000" />'
+    changed(tmp_path / "case" / "precice-config.xml", (limit, f'{limit}<max-time value="3" />'))
+    with pytest.raises(TooFewRunsError, match="Left was to run 4 time windows, but recorded 3"):
+        run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
+    assert page(tmp_path / "chain")["windows_done"] == 0
 
 
 def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_path: Path) -> None:
