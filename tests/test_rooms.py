@@ -32,7 +32,7 @@ def python(tree: Path, *arguments: object) -> str:
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
         check=False,
@@ -44,7 +44,7 @@ def python(tree: Path, *arguments: object) -> str:
 def copy_without(rooms: list[str], directory: Path) -> Path:
     """Copy the package without the folders of some rooms and their lines."""
     package = "precice_lb"
-    shutil.copytree(ROOT / package, directory / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / package, directory / package)
     table = directory / package / "rooms.py"
     for room in rooms:
         shutil.rmtree(directory / package / room)
