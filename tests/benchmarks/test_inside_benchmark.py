@@ -13,7 +13,7 @@ def _check(ranks: list[int]) -> None:
         seconds, uneven, _ = row["by cost"]
         # Steps per second, as in the paper's figure.
         assert row["equal"][0] / seconds >= 1.25, row
-        assert uneven <= 0.03, row
+        assert uneven <= 0.035, row
 
 
 def test_equal_cost_is_a_quarter_faster_on_64_ranks() -> None:
