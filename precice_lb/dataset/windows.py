@@ -90,7 +90,8 @@ def iteration_seconds(rows: Rows, starts: NDArray[np.intp]) -> dict[str, Array]:
     seconds = {}
     for name in ("solve", "advance", "mapping", "wait"):
         values = np.where(rows[f"{name}_ns"] < 0, np.nan, rows[f"{name}_ns"] * 1e-9)
-        seconds[name] = np.add.reduceat(values, starts) if len(starts) else np.empty(0)
+        # Most often an iteration is one row.
+        seconds[name] = values if len(starts) == len(values) else np.add.reduceat(values, starts)
     seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
     return seconds
 

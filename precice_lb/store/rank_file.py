@@ -118,11 +118,14 @@ def read_rank_file(path: Path) -> RankFile:
 
 def _head(path: Path, file: h5py.File) -> RankFile:
     """Read everything but the tables of an HDF5 file."""
-    check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
+    attributes = file.attrs
+    check_format(attribute(attributes, "format"), attribute(attributes, "format_version"))
     configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
-    dataset(file, "advances", ADVANCES.dtype)
+    # Its rows are checked where they are read.
+    if "advances" not in file:
+        raise StoreError("expected /advances, found none")
     initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].dtype)[...])
-    metadata = validate(metadata_of(file.attrs), complete=True)
+    metadata = validate(metadata_of(attributes), complete=True)
     # Ranks have the configuration in common.
     tables = {"initialize": initialize}
     return RankFile(path, metadata, sys.intern(configuration), tables, functools.partial(_tables, path))
@@ -183,13 +186,14 @@ def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
 def _value(attributes: h5py.AttributeManager, name: str) -> Any:
     # By what h5py offers below its own reading, which describes each type to HDF5 anew and takes three times as long.
     stored = attributes.get_id(name)
-    if stored.shape != () or stored.dtype.shape:
+    dtype = stored.dtype
+    if stored.shape != () or dtype.shape:
         raise StoreError(f"attribute {name}: expected one value, found an array")
-    place = np.empty((), stored.dtype)
+    place = np.empty((), dtype)
     stored.read(place)
     value = place.item()
     # Of a text of any length; one of fixed length is none that we write.
-    is_text = stored.dtype.kind == "O" and isinstance(value, bytes)
+    is_text = dtype.kind == "O" and isinstance(value, bytes)
     return value.decode("utf-8", "surrogateescape") if is_text else value
 
 
