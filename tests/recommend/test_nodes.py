@@ -49,7 +49,7 @@ def test_who_goes_beyond_what_was_measured_is_asked_for_the_cores_of_a_node_once
 
 
 def test_a_column_of_nodes_tells_the_cores_of_one_and_is_no_parameter() -> None:
-    ranks, nodes = np.array([8, 16, 32, 63, 94]), np.array([1, 1, 1, 2, 3])
+    ranks, nodes = np.array([8, 16, 32, 63, 93]), np.array([1, 1, 1, 2, 3])
     seconds = np.array([14.0, 9.0, 8.0, 4.0, 2.7])
     found = recommend_split(frame(ranks, seconds, nodes), 384)
     assert found.measurements.node_ranks == {"Fluid": 32, "Solid": 32}
