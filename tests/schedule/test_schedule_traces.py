@@ -73,6 +73,10 @@ def test_without_a_meeting_at_the_end_the_steady_state_counts() -> None:
     assert float(schedule.window_seconds({"A": 1, "B": 2})) == pytest.approx(2)
     own = schedule.participant_seconds({"A": 1, "B": 2})
     assert {n: float(s) for n, s in own.items()} == pytest.approx({"A": 1, "B": 2})
+    # A computed nothing when it was traced.
+    idle = schedule_of_traces({"A": Trace((Point(0, ("B",)),)), "B": Trace((Point(2, ("A",)),))})
+    assert float(idle.window_seconds({"A": 3, "B": 2})) == pytest.approx(3)
+    assert float(idle.replay({"A": [3, 3, 3], "B": [2, 2, 2]})[-1]) == pytest.approx(2 + 9)
 
 
 def test_traces_that_do_not_fit_are_refused() -> None:
