@@ -42,8 +42,9 @@ def test_a_frame_has_parameters_and_standard_errors() -> None:
         recommend_split(table, 96, learner="bayes", parameter={"level": level}).window_seconds for level in (7, 8)
     )
     assert other == pytest.approx(4 * one, rel=0.05)
-    with pytest.raises(DataError, match=r"expected a value of level to recommend for, .* \(1 to 5\)"):
-        recommend_split(pd.concat([frame(level=level) for level in range(1, 6)]), 96)
+    for levels, said in (("12345", "1 to 5"), ("abcde", "a, b, c, d, …")):
+        with pytest.raises(DataError, match=rf"expected a value of level to recommend for, .* \({said}\)"):
+            recommend_split(pd.concat([frame(level=int(k) if k.isdigit() else k) for k in levels]), 96)
 
 
 def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
