@@ -106,9 +106,13 @@ def test_in_turn_ranks_are_those_of_the_best_splits() -> None:
 def test_a_measured_window_counts_for_splits_like_it() -> None:
     """Windows of 3 s at 8 and 4 ranks by the curves, of 3.6 s by a run that errs by 5 %."""
     laws: dict[str, list[Law]] = {"A": [lambda p: F(24, p)] * 400, "B": [lambda q: F(12, q)] * 400}
-    run = MeasuredRun("001", {"A": 8, "B": 4}, {"A": 3.6, "B": 3.6}, {"A": math.nan, "B": math.nan}, {}, {})
+    unknown = {"A": math.nan, "B": math.nan}
+    run = MeasuredRun("001", {"A": 8, "B": 4}, {"A": 3.6, "B": 3.6}, unknown, {}, {}, "12 ranks shared 8 cores")
     rows = {"A": Samples([2, 3], [12, 8]), "B": Samples([2, 3], [6, 4])}
-    expected = recommended(laws, Measurements(rows, runs=(run,)), BUDGET).expected
+    found = recommended(laws, Measurements(rows, runs=(run,)), BUDGET)
+    said = [str(remark) for remark in found.warnings if remark.code == "oversubscribed"]
+    assert said == ["A 8, B 4: 12 ranks shared 8 cores; such times say little of cores of their own."]
+    expected = found.expected
     # What splits have in common varies by 0.3, what each has by 0.02, 0.06 or 0.2, as likely as these make the reading.
     own = np.array([0.02, 0.06, 0.2]) ** 2
     spread = 0.3**2 + own + 0.05**2
