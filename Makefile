@@ -12,7 +12,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs linkcheck test test-machine test-all lint types style format clean
+.PHONY: help demo docs linkcheck test test-machine test-all lint types style compiled format clean
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
@@ -54,8 +54,13 @@ style: $(VENV)/dev.stamp
 	$(BIN)/codespell --toml pyproject.toml precice_lb tutorials configs docs README.md CHANGELOG.md
 	$(BIN)/python -m pytest -q tests/lint
 
+# Tests that pytest has read once are compiled for all the processes that run them.
+compiled: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null
+
 # More processes than processors: most tests wait for solvers, and none depends on how fast they are.
-test: lint
+test: $(VENV)/dev.stamp
+	@$(MAKE) --no-print-directory -j $(JOBS) types style compiled
 	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --ignore tests/lint --ignore tests/docs
 
 # What depends on the launchers and browsers that a machine has; `make test` skips it where they are missing.

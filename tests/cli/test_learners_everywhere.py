@@ -20,8 +20,8 @@ from precice_lb.dataset import load_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.published.factorized import NeuralRegressor
 
-# One that draws curves from a posterior, and one that does not.
-every_learner = pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["bayes", "pmnf"])
+# The default is in all other tests.
+every_learner = pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["pmnf"])
 STUDY = """\
 case.directory = "case"
 machine.ranks = 12

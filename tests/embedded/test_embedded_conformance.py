@@ -16,7 +16,7 @@ from embedded_cases import CASES, LIMIT, Case, kept, recorded, run_cases
 pytestmark = pytest.mark.mpi
 
 RECORDED = Path(__file__).parents[1] / "data" / "embedded_conformance.npz"
-AS_RECORDED, SIDE_BY_SIDE = (CASES, CASES) if FULL_COUNTS else (CASES[::3], CASES[::6])
+AS_RECORDED, SIDE_BY_SIDE = (CASES, CASES) if FULL_COUNTS else (CASES[::5], CASES[::10])
 Results = dict[str, dict[str, np.ndarray]]
 
 

@@ -130,11 +130,11 @@ def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POSITIVE)
-@pytest.mark.parametrize("seed", range(6) if FULL_COUNTS else (0, 1, 4))
+@pytest.mark.parametrize("seed", range(6) if FULL_COUNTS else (0, 4))
 @pytest.mark.parametrize("shape", ["falls", "turns", "rises", "random"])
 def test_who_is_positive_is_so_for_whatever_was_measured(name: str, seed: int, shape: str) -> None:
     rng = np.random.default_rng([seed, len(shape)])
-    # One measurement with the first seed, two with the second.
+    # One measurement with the first seed.
     p = np.sort(rng.choice(np.arange(2.0, 200), seed + 1, replace=False))
     truth = {
         "falls": 50 / p,

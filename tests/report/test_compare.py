@@ -68,7 +68,7 @@ def is_step(values: np.ndarray) -> tuple[int, bool]:
     return place, change_of(values[:place], values[place:], same_noise=True, places=places).is_real
 
 
-@pytest.mark.parametrize("runs", [6, 10, 30])
+@pytest.mark.parametrize("runs", [6, 10, pytest.param(30, marks=pytest.mark.slow("statistics"))])
 def test_noise_of_runs_is_rarely_a_step(runs: int) -> None:
     generator, count = np.random.default_rng(runs), 1000 if FULL_COUNTS else 400
     alarms = sum(is_step(np.exp(0.05 * generator.standard_normal(runs)))[1] for _ in range(count))

@@ -12,12 +12,12 @@ from tutorial_helpers import TUTORIALS, copy_tutorial, run_together, script_envi
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 
 FENICSX = {"partitioned-heat", "two-scale-heat"}
-LONG = pytest.mark.slow("the scripts of the pulse are run anyway")
+LONG = pytest.mark.slow("the scripts of the shortest are run anyway")
 CASES = [
     pytest.param(
         path.parent.name,
         marks=[
-            *([] if path.parent.name == "pulse" else [LONG]),
+            *([] if path.parent.name == "adapt-your-solver" else [LONG]),
             *([pytest.mark.fenicsx, pytest.mark.precice] if path.parent.name in FENICSX else []),
         ],
     )

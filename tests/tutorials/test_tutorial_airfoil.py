@@ -23,7 +23,7 @@ def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     solver, there, fields = f"inner-python {POROUS}", tmp_path / "3", []
     for count, more in ((1, ""), (3, f" --partition {tmp_path}/partition.txt")):
         solvers = (solver + more, *COUPLED["airfoil"].solvers[1:])
-        options = {"windows": 4, "record": True, "solvers": solvers}
+        options = {"windows": 2, "record": True, "solvers": solvers}
         fields.append(couple_copy(mpiexec, tmp_path / f"{count}", "airfoil", (count, 1, 1), **options))
     plain, fields = fields
     assert_same_fields(fields, plain, 1e-12)
@@ -52,6 +52,7 @@ def test_pores_slow_the_fluid_by_their_law():
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("the pulse and the elastic tube are compared with one system too")
 def test_coupled_fields_are_those_of_one_domain(on_one_rank):
     fields = dict(zip(case.PARTS, on_one_rank("airfoil")[1], strict=True))
     scheme = reference.build_reference(coarsen=2, box="Middle")  # sound has not come to its edge yet

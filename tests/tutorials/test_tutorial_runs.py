@@ -16,6 +16,7 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.schedule import Schedule
 
 pytestmark = pytest.mark.mpi
+SLOW = pytest.mark.slow("the pulse does the same")
 OnOneRank = Callable[[str], tuple[Path, list[dict[str, Any]]]]
 
 
@@ -23,10 +24,10 @@ OnOneRank = Callable[[str], tuple[Path, list[dict[str, Any]]]]
     ("name", "ranks", "tolerance"),
     [
         ("pulse", (2, 3), 1e-12),
-        ("climate", (2, 1, 1, 2, 1), 1e-12),
-        ("elastic-tube", (2, 1), 1e-6),
-        ("gpu-plate", (2, 1), 1e-6),
-        ("heated-plate", (3, 2), 1e-12),
+        pytest.param("climate", (2, 1, 1, 2, 1), 1e-12, marks=SLOW),
+        pytest.param("elastic-tube", (2, 1), 1e-6, marks=SLOW),
+        pytest.param("gpu-plate", (2, 1), 1e-6, marks=SLOW),
+        pytest.param("heated-plate", (3, 2), 1e-12, marks=SLOW),
     ],
 )
 def test_fields_do_not_depend_on_the_ranks(
@@ -54,9 +55,6 @@ def test_libprecice_gives_the_same_fields(
 ) -> None:
     fields = couple_copy(mpiexec, tmp_path / "run", name, ranks, backend="libprecice")
     assert_same_fields(kept(name, fields), kept(name, on_one_rank(name)[1]), tolerance)
-
-
-SLOW = pytest.mark.slow("the pulse does the same")
 
 
 @pytest.mark.parametrize(
