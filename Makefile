@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 MPI ?= mpich
 comma := ,
 JOBS ?= 2
+# More processes than processors: most tests wait for solvers, and none depends on how fast they are. Files in their own
+# order: by its number of tests the longest would be the last.
+PYTEST := $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --no-loadscope-reorder
 # Hundreds of processes import the same modules, which one of them is to compile for all.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -58,17 +61,16 @@ style: $(VENV)/dev.stamp
 compiled: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null
 
-# More processes than processors: most tests wait for solvers, and none depends on how fast they are.
 test: $(VENV)/dev.stamp
 	@$(MAKE) --no-print-directory -j $(JOBS) types style compiled
-	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --ignore tests/lint --ignore tests/docs
+	$(PYTEST) --ignore tests/lint --ignore tests/docs
 
 # What depends on the launchers and browsers that a machine has; `make test` skips it where they are missing.
 test-machine: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -m "launcher or openmpi or slurm or browser"
+	$(PYTEST) -m "launcher or openmpi or slurm or browser"
 
 test-all: $(VENV)/dev.stamp types style
-	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -m "not alone"
+	PRECICE_LB_FULL_COUNTS=1 $(PYTEST) -m "not alone"
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -m alone
 
 docs: $(VENV)/dev.stamp
