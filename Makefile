@@ -39,6 +39,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[dev$(if $(MPI),$(comma)$(MPI))]"
 	touch $@ $(VENV)/run.stamp
 
+$(VENV)/docs.stamp: $(VENV)/dev.stamp
+	$(PIP) -e ".[docs]"
+	touch $@
+
 demo: $(VENV)/run.stamp
 	@$(BIN)/python -m compileall -q -x '/\.venv/' precice_lb tutorials
 	$(BIN)/precice-lb demo
@@ -59,7 +63,7 @@ style: $(VENV)/dev.stamp
 
 # Tests that pytest has read once are compiled for all the processes that run them.
 compiled: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -q --collect-only >/dev/null
+	@$(BIN)/python -m pytest -q --collect-only --ignore tests/docs >/dev/null
 
 test: $(VENV)/dev.stamp
 	@$(MAKE) --no-print-directory -j $(JOBS) types style compiled
@@ -69,15 +73,15 @@ test: $(VENV)/dev.stamp
 test-machine: $(VENV)/dev.stamp
 	$(PYTEST) -m "launcher or openmpi or slurm or browser"
 
-test-all: $(VENV)/dev.stamp types style
+test-all: $(VENV)/docs.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(PYTEST) -m "not alone"
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -m alone
 
-docs: $(VENV)/dev.stamp
+docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m pytest -q tests/docs
 
-linkcheck: $(VENV)/dev.stamp
+linkcheck: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 format: $(VENV)/dev.stamp

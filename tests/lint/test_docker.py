@@ -15,7 +15,7 @@ from markdown_helpers import ROOT
 from precice_lb.campaign import read_study
 from precice_lb.case import read_configuration
 
-yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra dev")
 
 DOCKER = ROOT / "docker"
 SCRIPTS = [DOCKER / "prepare-case.sh", DOCKER / "slurm" / "start-slurm.sh"]

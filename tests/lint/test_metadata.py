@@ -24,7 +24,7 @@ def test_the_version_is_one_of_semantic_versioning() -> None:
 
 
 def test_the_citation_agrees_with_the_package() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra dev")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == VERSION
     assert citation["license"] == PROJECT["project"]["license"]
@@ -33,7 +33,7 @@ def test_the_citation_agrees_with_the_package() -> None:
 
 
 def test_python_and_pyprecice_are_those_that_are_stated() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra dev")
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
     tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
     stated = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))

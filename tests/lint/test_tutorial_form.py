@@ -13,7 +13,7 @@ import pytest
 
 from precice_lb.case import read_configuration
 
-yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra dev")
 
 TUTORIALS = Path(__file__).parents[2] / "tutorials"
 CASES = sorted(path.parent for path in TUTORIALS.glob("*/README.md"))

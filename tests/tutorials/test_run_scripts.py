@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tutorial_helpers import TUTORIALS, copy_tutorial, run_together, script_environment
 
-yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra dev")
 
 FENICSX = {"partitioned-heat", "two-scale-heat"}
 LONG = pytest.mark.slow("the scripts of the shortest are run anyway")

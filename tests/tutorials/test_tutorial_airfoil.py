@@ -52,7 +52,7 @@ def test_pores_slow_the_fluid_by_their_law():
 
 
 @pytest.mark.mpi
-@pytest.mark.slow("the pulse and the elastic tube are compared with one system too")
+@pytest.mark.slow("the elastic tube is compared with one system too")
 def test_coupled_fields_are_those_of_one_domain(on_one_rank):
     fields = dict(zip(case.PARTS, on_one_rank("airfoil")[1], strict=True))
     scheme = reference.build_reference(coarsen=2, box="Middle")  # sound has not come to its edge yet

@@ -14,6 +14,7 @@ DAYS = 3
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("three days of five participants")
 def test_no_energy_is_lost(on_one_rank):
     history = dict(zip(NAMES, on_one_rank("climate")[1], strict=True))
     assert len(history["Coupler"]["time"]) == 24 * DAYS + 1

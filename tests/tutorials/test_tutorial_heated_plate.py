@@ -12,6 +12,7 @@ case, reference = tutorial_modules("heated-plate", "case", "reference")
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("the elastic tube is compared with one system too")
 def test_the_coupling_is_first_order_in_the_window_and_close_to_one_program(mpiexec, tmp_path, on_one_rank):
     edit = (f'size value="{SECONDS}"', f'size value="{SECONDS / 2}"')
     halved = couple_copy(mpiexec, tmp_path / "half", "heated-plate", (1, 1), windows=2 * WINDOWS, edit=edit)
