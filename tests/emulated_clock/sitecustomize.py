@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # Those who look for others again and again leave the processor to them and wait in real time.
-POLLING = ("connect", "wait_asleep", "wait_for")
+POLLING = ("_received", "connect", "wait_asleep", "wait_for")
 
 TRANSFER = 10**3  # ns
 now = 10**9  # ns
