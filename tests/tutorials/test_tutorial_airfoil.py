@@ -18,12 +18,13 @@ case, pores, reference = tutorial_modules("airfoil", "case", "pores", "reference
 
 
 @pytest.mark.mpi
+@pytest.mark.slow("the pulse does the same")
 def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     np.savetxt(tmp_path / "partition.txt", PARTITION, fmt="%d")
     solver, there, fields = f"inner-python {POROUS}", tmp_path / "3", []
     for count, more in ((1, ""), (3, f" --partition {tmp_path}/partition.txt")):
         solvers = (solver + more, *COUPLED["airfoil"].solvers[1:])
-        options = {"windows": 2, "record": True, "solvers": solvers}
+        options = {"windows": 4, "record": True, "solvers": solvers}
         fields.append(couple_copy(mpiexec, tmp_path / f"{count}", "airfoil", (count, 1, 1), **options))
     plain, fields = fields
     assert_same_fields(fields, plain, 1e-12)
