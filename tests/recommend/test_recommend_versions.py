@@ -56,28 +56,22 @@ def test_the_version_with_the_best_split_is_recommended(budget: int) -> None:
     assert second.gain == pytest.approx(1 - found.window_seconds / second.window_seconds)
 
 
-def test_versions_are_as_each_recommended_alone() -> None:
-    data = planted(LAWS)
-    both = recommend_split(data, 20)
-    for choice in both.choices:
-        alone = recommend_split(data.of_versions(choice.versions), 20)
-        assert choice.split == alone.split
-        assert (choice.window_seconds, choice.interval) == (alone.window_seconds, alone.interval)
-        assert not alone.versions
-        assert len(alone.measurements.samples["Fluid"]) == len(RANKS)
-
-
-def test_all_combinations_of_several_participants_are_compared() -> None:
+def test_all_combinations_are_compared_each_as_recommended_alone() -> None:
     laws = {
         "Fluid": {"cpu": lambda p: 90.0 / p, "gpu": lambda p: 8.0 / p},
         "Solid": {"old": lambda p: 80.0 / p, "new": lambda p: 40.0 / p},
     }
     data = planted(laws)
     assert len(data.combinations) == 4
-    found = recommend_split(data, 12, learner="bayes")
+    found = recommend_split(data, 12)
     assert found.versions == {"Fluid": "gpu", "Solid": "new"}
     assert [each.versions for each in found.choices][-1] == {"Fluid": "cpu", "Solid": "old"}
     assert found.split["Fluid"] == 2
+    for choice in found.choices:
+        alone = recommend_split(data.of_versions(choice.versions), 12)
+        assert (choice.split, choice.window_seconds) == (alone.split, alone.window_seconds)
+        assert (choice.interval, alone.versions) == (alone.interval, {})
+        assert len(alone.measurements.samples["Fluid"]) == len(RANKS)
 
 
 def test_keys_of_versions_bound_them_alone() -> None:
