@@ -67,9 +67,9 @@ def test_all_combinations_are_compared_each_as_recommended_alone() -> None:
     assert found.versions == {"Fluid": "gpu", "Solid": "new"}
     assert [each.versions for each in found.choices][-1] == {"Fluid": "cpu", "Solid": "old"}
     assert found.split["Fluid"] == 2
-    for data, budget in ((data, 12), (planted(LAWS), 20)):
-        for choice in recommend_split(data, budget).choices:
-            alone = recommend_split(data.of_versions(choice.versions), budget)
+    for given, budget in ((data, 12), (planted(LAWS), 20)):
+        for choice in recommend_split(given, budget).choices:
+            alone = recommend_split(given.of_versions(choice.versions), budget)
             assert (choice.split, choice.window_seconds) == (alone.split, alone.window_seconds)
             assert (choice.interval, alone.versions) == (alone.interval, {})
             assert len(alone.measurements.samples["Fluid"]) == len(RANKS)
