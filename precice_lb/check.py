@@ -152,7 +152,7 @@ class CheckResult:
         """Give plain JSON types (seconds; shares of 1)."""
         return {
             "format": "precice-lb-check",
-            "format_version": 2,
+            "format_version": 1,
             "warmup": self.warmup,
             "participants": to_jsonable(self.healths),
             "findings": to_jsonable(self.findings),

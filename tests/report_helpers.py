@@ -60,6 +60,20 @@ def write_campaign(directory: Path, splits: list[dict[str, int]], **more: Any) -
         write_run(directory / run, split, start=START + number * 60 * 10**9, run=run, **more)
 
 
+def write_recommended_split(
+    directory: Path, split: Mapping[str, int], changes: Mapping[str, object] | None = None
+) -> None:
+    """Write recommendation.json with the keys from which later commands go on, some of them changed."""
+    values = {
+        "format": "precice-lb-recommendation",
+        "format_version": 1,
+        "split": split,
+        "total_ranks": sum(split.values()),
+        "unit": "ranks",
+    }
+    (directory / "recommendation.json").write_text(json.dumps({**values, **(changes or {})}))
+
+
 def write_csv(path: Path, samples: Mapping[str, np.ndarray]) -> Path:
     import csv
 

@@ -15,12 +15,11 @@ from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeho
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.case.read import at_present, overlaid, read_toml, tables_from
+from precice_lb.case.read import overlaid, read_toml, tables_from
 from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
-from precice_lb.retired import STUDY_KEYS, drop_retired
 from precice_lb.text import plural
 
 
@@ -47,10 +46,8 @@ def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
     raw = read_toml(path)
     if "path" in raw:
         raise StudyError(f"{path}: path: unknown key{choices('path', keys_at((), Study))}")
-    drop_retired(raw, STUDY_KEYS, path)
     try:
-        tables = at_present(raw, path)
-        study = study_from(overlaid(tables, tables_from(settings)), path)
+        study = study_from(overlaid(raw, tables_from(settings)), path)
         check_study(study)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from error

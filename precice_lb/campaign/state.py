@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -16,13 +16,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from precice_lb.case.case import Case
-from precice_lb.case.read import at_present
 from precice_lb.case.tables import explain
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
-from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError, TooFewRunsError
+from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.recommend.plan import FailedSplit
-from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_runs
 from precice_lb.store.reader import lock
 from precice_lb.text import first_of, plural
 
@@ -40,13 +38,8 @@ class Document(NamedTuple):
     what: str
 
 
-def read_json(
-    path: Path,
-    kind: type[Read],
-    document: Document,
-    upgrade: Callable[[dict[str, Any], Path], None] = lambda raw, path: None,
-) -> Read | None:
-    """Read what `write_json` wrote, with what earlier versions wrote upgraded; None where there is no file."""
+def read_json(path: Path, kind: type[Read], document: Document) -> Read | None:
+    """Read a file that `write_json` wrote, or return None if there is no file."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -55,15 +48,16 @@ def read_json(
         raise CalibrationError(f"{path}: expected the {document.what}, but it cannot be read: {error}") from error
     if not isinstance(raw, dict) or raw.get("format") != document.format:
         raise CalibrationError(f'{path}: expected "format": "{document.format}"; this is not the {document.what}')
-    if (version := raw.get("format_version")) != document.version:
+    version = raw.get("format_version")
+    if version != document.version:
         remedy = "use the version of precice_lb that wrote it, or another directory"
         raise CalibrationError(f"{path}: expected format version {document.version}, found {version}: {remedy}")
     try:
-        upgrade(raw, path)
         return TypeAdapter(kind).validate_python(raw)
-    except (AttributeError, KeyError, TypeError, StudyError, ValidationError) as error:
-        why = explain(error, raw, kind) if isinstance(error, ValidationError) else f"settings: {error!r}"
-        raise CalibrationError(f"{path}: damaged {document.what}: {why}") from error
+    except ValidationError as error:
+        raise CalibrationError(f"{path}: damaged {document.what}: {explain(error, raw, kind)}") from error
+    except PreciceLBError as error:
+        raise CalibrationError(f"{path}: damaged {document.what}: {error}") from error
 
 
 def write_json(path: Path, content: Any, document: Document) -> None:
@@ -90,7 +84,7 @@ LEAST_SPLITS = 2
 # Lines of logs that are shown of what failed.
 _SHOWN = 4
 
-# Keys of later versions.
+# A key that is not known is ignored, as in recorded files.
 _CONFIG = ConfigDict(extra="ignore")
 
 
@@ -163,33 +157,6 @@ class RunRecord:
         return self.reasons or self.log_tail[-_SHOWN:]
 
 
-def _tables(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
-    participants: dict[str, dict[str, Any]] = {}
-    for key in ("minimum_ranks", "maximum_ranks"):
-        for name, value in (settings.get(key) or {}).items():
-            participants.setdefault(name, {})[key] = value
-    tables = {
-        "budget": {"ranks": settings["total_ranks"]},
-        "machine": settings.get("machine") or {},
-        "parameter": settings["parameters"],
-        "runs": {key: settings[key] for key in ("existing", "target_regret") if key in settings},
-        "participants": participants,
-    }
-    return {key: {k: v for k, v in table.items() if v is not None} for key, table in tables.items() if table}
-
-
-def _at_present(raw: dict[str, Any], path: Path) -> None:
-    """Bring what earlier versions wrote of a campaign to what is written now."""
-    # The study itself says these.
-    if any((raw.get("settings") or {}).get(key) for key in ("layouts", "learner", "recommend")):
-        drop_retired(raw, ("settings",), path)
-    drop_retired(raw, CAMPAIGN_KEYS, path)
-    pass_over_runs(raw, path)
-    if raw.get("settings") is not None or isinstance(raw.get("asked"), dict):
-        raw["asked"] = at_present(raw["asked"] if raw.get("asked") else _tables(raw["settings"]))
-
-
 @dataclass(config=_CONFIG)
 class CampaignResult:
     """What a campaign knows of itself while it runs, and what it has left.
@@ -200,17 +167,17 @@ class CampaignResult:
         The identity of the study that its runs belong to.
     runs : list of RunRecord
         Every run ever tried in it.
-    asked : Case or None
-        The tables of its study, with absolute paths; None where the campaign was made before that was kept.
+    asked : Case
+        The tables of its study, with absolute paths.
     files : dict or None
-        SHA-256 of the files of the case by path; None in campaigns older than this entry.
+        SHA-256 of the files of the case by path; None until they were looked at for the first time.
     directory : Path
         Where it lives.
     """
 
     study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
-    asked: Case | None = None
+    asked: Case = field(default_factory=Case)
     files: dict[str, str] | None = None
     directory: Path = Path()
 
@@ -224,15 +191,14 @@ class CampaignResult:
             Where the campaign lives.
         """
         path = directory / STATE_FILE
-        if (state := read_json(path, cls, CAMPAIGN, _at_present)) is not None:
+        if (state := read_json(path, cls, CAMPAIGN)) is not None:
             state.directory = directory
         return state
 
     def save(self) -> None:
         """Replace ``campaign.json`` in one step."""
         content = TypeAdapter(CampaignResult).dump_python(self, exclude={"asked", "directory"})
-        if self.asked is not None:
-            content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
+        content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
         write_json(self.directory / STATE_FILE, content, CAMPAIGN)
 
     def take_files(self, files: dict[str, str]) -> list[str]:
@@ -243,10 +209,9 @@ class CampaignResult:
         files : dict of str to str
             SHA-256 by path.
         """
-        # Earlier versions also noted size and time, in front.
-        before = {name: text.rpartition(" ")[2] for name, text in (files if self.files is None else self.files).items()}
+        known_files = files if self.files is None else self.files
         self.files = files
-        return sorted({name for name, _ in before.items() ^ files.items()})
+        return sorted({name for name, _ in known_files.items() ^ files.items()})
 
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
@@ -289,7 +254,7 @@ class CampaignResult:
     @property
     def existing(self) -> tuple[Path, ...]:
         """Directories of stores of runs made before."""
-        return () if self.asked is None else tuple(map(Path, self.asked.runs.existing))
+        return tuple(map(Path, self.asked.runs.existing))
 
     @property
     def stores(self) -> tuple[Path, ...]:

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plugins import choices
-from precice_lb.retired import REFUSED_KEYS, RETIRED_WORDS
 
 
 def _index(value: object) -> object:
@@ -67,9 +66,8 @@ def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> s
     location = first["loc"]
     value = first["input"]
     if first["type"] in _UNKNOWN:
-        retired = (REFUSED_KEYS | RETIRED_WORDS).get(".".join(part for part in location if isinstance(part, str)))
         known = choices(str(location[-1]), keys_at(location[:-1], model))
-        text = f"this key was retired; {retired}" if retired else f"unknown key{known}"
+        text = f"unknown key{known}"
     elif first["type"] == "missing":
         text = "this key is missing"
     elif first["type"] == "sequence_str":

@@ -15,7 +15,6 @@ from precice_lb._version import VERSION
 from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
-from precice_lb.retired import refuse_retired
 from precice_lb.text import checked_name, say, without_versions
 
 _EXIT_CODES = (
@@ -95,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = " ".join(str(error).split())
         for words, option in _TYPED.items():
             text = text.replace(words, option)
-        # Most options of earlier versions are keys of a study now.
+        # The command has few options of its own: most settings are keys of a study.
         if isinstance(error, UnknownOptionError) and tokens[0] in _WITH_KEYS:
             text += " Keys of a study are set by --set KEY=VALUE; configs/README.md lists them."
         say(f"precice-lb: error: {text}", sys.stderr)
@@ -103,7 +102,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(tokens: list[str]) -> int:
-    refuse_retired(tokens)
     if tokens[:1] in (["import"], ["completion"]):
         # Each command needs its reader.
         from precice_lb.cli.stores import add_readers

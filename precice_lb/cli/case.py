@@ -75,8 +75,9 @@ class Measured:
     measurements: Measurements
     #: Recorded runs; of stores beside tables only where asked for.
     runs: Sequence[CoupledRun] = ()
-    #: Of a campaign: splits whose runs failed, and for what its study asks, where that was kept.
+    #: Splits of a campaign whose runs failed.
     failed: tuple[FailedSplit, ...] = ()
+    #: The tables of a campaign's study; None where the sources are no campaign.
     asked: Case | None = None
 
 

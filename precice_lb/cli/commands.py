@@ -24,7 +24,6 @@ from precice_lb.cli.flow import (
     name_files,
     print_answer,
     print_result,
-    remembered,
     run_and_recommend,
 )
 from precice_lb.exceptions import DataError, PreciceLBError, StudyError
@@ -184,10 +183,10 @@ def at_end(
         What to write.
     """
     from precice_lb.ingest.profiling import enrich
+    from precice_lb.recommend.result import RECOMMENDATION_FILE
     from precice_lb.report.at_end import SUMMARY_NAME, write_at_end
-    from precice_lb.report.render import JSON_NAME
 
-    result = SUMMARY_NAME if write == "summary" else JSON_NAME
+    result = SUMMARY_NAME if write == "summary" else RECOMMENDATION_FILE
     name_files(write_at_end(case_directory, store, participant, result, complete=enrich))
 
 
@@ -279,15 +278,21 @@ def report(
 
 
 def _evidence(sources: Sequence[Path], asked: Asked) -> Evidence:
-    """Recommend, and gather what a report of that is made of."""
+    """Recommend a split, and gather what a report of it is made of.
+
+    A single source that already has a recommendation in ranks gives the budget and the parameters.
+    """
+    from precice_lb.campaign.recommendation_file import read_recommendation
+
     measured = read_measured(sources, asked.warmup, runs=True)
-    known = remembered(sources[0]) if len(sources) == 1 else {}
-    known = known if known.get("unit") == "ranks" else {}
-    ranks = known.get("total_ranks") or _most_ranks(measured)
-    recommendation = recommend_case(measured, asked, ranks, known.get("parameters"))
-    launch = sources[0] / "launch"
-    is_of_this = known.get("split") == recommendation.split and launch.is_dir()
-    return evidence_of(recommendation, measured, sources, asked.seed, launch if is_of_this else None)
+    written = read_recommendation(sources[0]) if len(sources) == 1 else None
+    if written is None or written.unit != "ranks":
+        recommendation = recommend_case(measured, asked, _most_ranks(measured))
+        return evidence_of(recommendation, measured, sources, asked.seed, launch=None)
+    recommendation = recommend_case(measured, asked, written.total_ranks, written.parameters)
+    scripts = sources[0] / "launch"
+    has_scripts = scripts.is_dir() and written.split == recommendation.split
+    return evidence_of(recommendation, measured, sources, asked.seed, launch=scripts if has_scripts else None)
 
 
 def _most_ranks(measured: Measured) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.case import Asked, Measured, measured_by, recommend_case
 from precice_lb.exceptions import DataError
-from precice_lb.text import say, with_versions
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
@@ -144,32 +143,3 @@ def name_files(paths: Sequence[Path], format: str = "table") -> None:
     """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
         say(f"wrote {path}", sys.stderr if format == "json" else sys.stdout)
-
-
-def remembered(directory: Path) -> dict[str, Any]:
-    """Read what was last recommended in a directory; empty where that is not known."""
-    from precice_lb.report.render import JSON_NAME
-
-    try:
-        kept = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
-        return {
-            "split": {name: int(count) for name, count in kept["split"].items()},
-            **{key: dict(kept.get(key, {})) for key in ("versions", "parameters")},
-            "total_ranks": int(kept.get("total_ranks", 0)),
-            # Up to format 2 by another name.
-            "unit": kept.get("unit", kept.get("budget_unit")),
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def recommended_split(directory: Path) -> dict[str, int]:
-    """Read the split that a campaign recommends, with its versions in the keys: Fluid:gpu."""
-    from precice_lb.report.render import JSON_NAME
-
-    if known := remembered(directory):
-        return with_versions(known["split"], known["versions"])
-    raise DataError(
-        f"{directory / JSON_NAME}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or "
-        "give --split"
-    )

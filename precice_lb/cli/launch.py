@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import Settings, app, named_values, split_values
-from precice_lb.cli.flow import name_files, recommended_split
+from precice_lb.cli.flow import name_files
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.text import say
@@ -156,7 +156,8 @@ def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, w
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.campaign import read_study
     from precice_lb.campaign.launch import write_scripts
-    from precice_lb.report.render import JSON_NAME
+    from precice_lb.campaign.recommendation_file import recommended_split
+    from precice_lb.recommend.result import RECOMMENDATION_FILE
 
     study = read_study(path, settings)
     place = study.campaign_directory
@@ -165,7 +166,7 @@ def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, w
         study, ranks = study.started(split_values(split, known) if split else recommended_split(place))
         study.require_split(ranks)
     except StudyError as error:
-        where = f"{study.path}: --split" if split else str(place / JSON_NAME)
+        where = f"{study.path}: --split" if split else str(place / RECOMMENDATION_FILE)
         raise DataError(f"{where}: {error}") from error
     name_files(write_scripts(study, ranks, write or place / _FOLDER))
     return 0

@@ -20,8 +20,10 @@ from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 from precice_lb.text import to_jsonable
 
-#: Version of what `Recommendation.to_dict` gives.
-FORMAT_VERSION = 3
+#: Format and format version of what `Recommendation.to_dict` returns.
+FORMAT = "precice-lb-recommendation"
+FORMAT_VERSION = 1
+RECOMMENDATION_FILE = "recommendation.json"
 # What a recommendation is made with, and no part of what is written.
 _WORKING = ("models", "measurements", "expected", "limits", "modelled")
 
@@ -195,7 +197,7 @@ class Recommendation:
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in _WORKING}
         document: dict[str, Any] = to_jsonable(
             {
-                **{"format": "precice-lb-recommendation", "format_version": FORMAT_VERSION},
+                **{"format": FORMAT, "format_version": FORMAT_VERSION},
                 **plain,
                 "layouts": {name: kind.of(self.split[name]) for name, kind in self.layouts.items()},
                 "models": {name: _describe(model) for name, model in self.models.items()},

@@ -20,7 +20,8 @@ from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend import recommend_split
-from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
+from precice_lb.recommend.result import RECOMMENDATION_FILE
+from precice_lb.report.render import console, rendered, write_files, write_recommendation
 from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import answered, summary_blocks
 from precice_lb.schedule import Schedule
@@ -44,7 +45,7 @@ def write_at_end(
     case_directory: str | Path,
     store: str | Path,
     participant: str,
-    result: str = JSON_NAME,
+    result: str = RECOMMENDATION_FILE,
     *,
     timeout: float = TIMEOUT_SECONDS,
     complete: Complete | None = None,
@@ -52,7 +53,7 @@ def write_at_end(
     """Write a recommendation, or a summary, if all participants of the run that just ended have finished.
 
     That is where this participant is the last one to end, and the ``result`` of this run is not in the case directory
-    yet: `JSON_NAME` or `SUMMARY_NAME`.
+    yet: `RECOMMENDATION_FILE` or `SUMMARY_NAME`.
     """
     case, stores = Path(case_directory), Path(store)
     launch = _wait_until_closed(stores, participant, timeout)

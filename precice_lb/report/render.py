@@ -27,7 +27,6 @@ from precice_lb.text import json_text, say, visible
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-JSON_NAME = "recommendation.json"
 HTML_NAME = "report.html"
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 # What a drawing says about itself, and a style sheet that would be valid for all of the page.
@@ -161,7 +160,10 @@ def write_recommendation(
 
     Each file is replaced as a whole, so that a reader never sees half of one.
     """
-    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the recommendation")
+    from precice_lb.recommend.result import RECOMMENDATION_FILE
+
+    contents = {RECOMMENDATION_FILE: json_text(recommendation.to_dict()).encode()}
+    written = write_files(directory, contents, "the recommendation")
     for write_beside in hooks("write_beside") if sources else ():
         written += write_beside(sources, recommendation.ranks, directory)
     return written

@@ -19,7 +19,7 @@ from precice_lb.text import to_jsonable
 from precice_lb.watch.convergence import Convergence
 
 #: Version of what `Snapshot.to_dict` gives.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 DRIFT = 0.05
 """A load that changed by this share counts as drifting, where chance would hardly give it."""
 

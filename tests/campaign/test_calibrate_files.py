@@ -93,22 +93,6 @@ def test_files_and_studies_may_change_until_a_run_has_ended_well(tmp_path: Path)
         run_campaign(read_study(path), directory, report=quiet)
 
 
-def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    directory = tmp_path / "campaign"
-    run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
-    state = state_of(directory)
-    # With size and time in front.
-    state.files = {name: f"4 1700000000 {digest}" for name, digest in (state.files or {}).items()}
-    state.save()
-    run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
-    state = state_of(directory)
-    state.files = None
-    state.save()
-    (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
-    run_campaign(read_study(extended(tmp_path, 3)), directory, report=quiet)
-    assert len(finished_runs(directory)) == 3
-
-
 NAMES = st.text("a-_ ", min_size=1, max_size=2) | st.text(min_size=1, max_size=400)
 
 

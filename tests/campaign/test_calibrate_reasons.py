@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import re
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import SOLVER, run_study, write_study
 
-from precice_lb.campaign import CalibrationDesign, Event, RunRecord, failed_splits, load_campaign
+from precice_lb.campaign import CalibrationDesign, Event, RunRecord, failed_splits
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons
 from precice_lb.cli import main
 from precice_lb.recommend import FailedSplit, measurements_from_arrays, recommend_split
@@ -173,12 +172,6 @@ def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path, capsys: p
     assert [each.ranks for each in result.failed_splits] == [{"Right": 2}]
     told = [str(event) for event in events if event.kind == "run finished"]
     assert told[1].endswith("Right ended with exit code 1 | Right: --> FOAM FATAL ERROR: no decomposition")
-    # Also of a campaign that was made before its study's settings were kept.
-    state = tmp_path / "campaign" / "campaign.json"
-    state.write_text(json.dumps({**json.loads(state.read_text()), "asked": None}))
-    campaign = load_campaign(tmp_path / "campaign")
-    assert campaign is not None
-    assert (campaign.failed_splits, campaign.asked) == (result.failed_splits, None)
 
     # Too few runs are no split.
     assert main(["calibrate", str(path), "--directory", str(tmp_path / "campaign")]) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import changed, write_case, write_study
-from report_helpers import refused
+from report_helpers import refused, write_campaign, write_recommended_split
 
 from precice_lb.campaign import read_study, write_scripts
 from precice_lb.campaign.launchers.local import available_cores
@@ -110,12 +110,38 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     words = "recommendation.json: expected the recommendation of a campaign"
     assert words in refused(capsys, "launch", "--study", path)
     campaign.mkdir()
-    (campaign / "recommendation.json").write_text('{"split": {"Left": 3, "Right": 1}}')
+    write_recommended_split(campaign, {"Left": 3, "Right": 1})
     assert main(["launch", "--study", path]) == 0
     assert f"wrote {campaign / 'launch' / 'job.sbatch'}" in capsys.readouterr().out
     assert "#SBATCH --ntasks=4\n" in (campaign / "launch" / "job.sbatch").read_text()
     assert main(["launch", "--study", path, "--split", "Left=2,Right=1"]) == 0
     assert "#SBATCH --ntasks=3\n" in (campaign / "launch" / "job.sbatch").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"format_version": 3}, "expected format version 1, found 3"),
+        ({"format": "another"}, 'expected "format": "precice-lb-recommendation"'),
+        ({"split": "Left 3"}, "damaged recommendation of a campaign: split: expected a valid dictionary"),
+    ],
+)
+@pytest.mark.parametrize("command", [("launch", "--study"), ("report",)])
+def test_another_file_in_the_recommendations_place_is_refused(
+    command: tuple[str, ...],
+    changes: dict[str, object],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study = study_of(tmp_path)
+    campaign = tmp_path / "study-campaign"
+    write_campaign(campaign, [{"Inner": 1, "Outer": 3}, {"Inner": 2, "Outer": 2}])
+    write_recommended_split(campaign, {"Left": 3, "Right": 1}, changes)
+
+    error = refused(capsys, *command, study if command[0] == "launch" else campaign)
+
+    assert f"{campaign / 'recommendation.json'}: {expected}" in error
 
 
 @pytest.mark.mpi

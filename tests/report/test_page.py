@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 from page_helpers import SPLITS, Elements, store_evidence, table_evidence
-from report_helpers import HOSTILE, configuration, write_campaign
+from report_helpers import HOSTILE, configuration, write_campaign, write_recommended_split
 from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
@@ -115,9 +114,7 @@ def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
 
 
 def test_a_campaigns_budget_is_remembered(campaign: Path, tmp_path: Path) -> None:
-    (campaign / "recommendation.json").write_text(
-        json.dumps({"total_ranks": 14, "split": {"Inner": 9, "Outer": 5}, "parameters": {}, "budget_unit": "ranks"})
-    )
+    write_recommended_split(campaign, {"Inner": 9, "Outer": 5})
     assert main(["report", str(campaign), "-o", str(tmp_path / "out")]) == 0
     shown = Elements((tmp_path / "out" / "report.html").read_text()).text.replace("\xa0", " ")
     assert "parallel-explicit Inner, Outer, 14 ranks" in shown

@@ -23,7 +23,6 @@ from precice_lb.campaign.schedulers import SlurmScheduler
 from precice_lb.case.tables import Text, Whole, explain
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS, close_match
-from precice_lb.retired import REFUSED_KEYS
 from precice_lb.text import plural, say
 
 __all__ = ["Launcher", "launcher_from"]
@@ -245,8 +244,6 @@ def launcher_from(table: object, directory: Path) -> Launcher:
         )
     known = sorted(field.name for field in fields(kind))
     if unknown := sorted(keys.keys() - known):
-        if (key := f"launcher.{unknown[0]}") in REFUSED_KEYS:
-            raise StudyError(f"{key}: this key was retired; {REFUSED_KEYS[key]}")
         raise StudyError(
             f"launcher: {unknown[0]}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
             f"{close_match(unknown[0], known)}"
