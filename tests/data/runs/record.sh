@@ -51,8 +51,6 @@ EMULATED_EPOCH = "1800000000000000000"
 [case.parameter]
 refine = 1
 
-[emulation]
-law = "law.json"
 $5
 END
 }
