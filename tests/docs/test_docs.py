@@ -11,8 +11,9 @@ from markdown_helpers import ROOT, pages
 
 def test_documentation_builds_without_warnings() -> None:
     """With every warning an error; after `make docs` there is little to build."""
-    for package in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(package, reason="the extra docs is not installed")
+    pytest.importorskip("sphinx", reason="the extra docs is not installed")
+    pytest.importorskip("myst_parser", reason="the extra docs is not installed")
+    pytest.importorskip("furo", reason="the extra docs is not installed")
     target = ROOT / "docs" / "_build" / "html"
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)

@@ -1,4 +1,4 @@
-"""The version stands in one place; whatever else names one says the same, and so do names and licences."""
+"""Versions, names and licences agree wherever they are stated, and what pyproject.toml names exists."""
 
 from __future__ import annotations
 
@@ -61,3 +61,50 @@ def test_what_was_run_is_what_the_images_have() -> None:
         assert f"preCICE {precice} and pyprecice {pyprecice}" in (ROOT / page).read_text(encoding="utf-8")
     (image,) = re.findall(r"precice/precice:([\d.]+)", (ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
     assert image == precice
+
+
+def _has_module(name: str) -> bool:
+    """Whether a module of this repository has a name, which may have ``*`` in place of some of its components."""
+    path = name.replace(".", "/")
+    return any(ROOT.glob(f"{path}.py")) or any(ROOT.glob(f"{path}/__init__.py"))
+
+
+def _own_modules_of_contracts() -> list[str]:
+    """Return the names of this package's modules in the settings of import-linter."""
+    names = [PROJECT["tool"]["importlinter"]["root_package"]]
+    for contract in PROJECT["tool"]["importlinter"]["contracts"]:
+        names += contract.get("containers", [])
+        names += contract.get("protected_modules", [])
+        names += contract.get("allowed_importers", [])
+        for ignored in contract.get("ignore_imports", []):
+            names += ignored.split(" -> ")
+        for layer in contract.get("layers", []):
+            names += [f"precice_lb.{module}" for module in layer.split(" | ")]
+    return [name for name in names if name.split(".")[0] == "precice_lb"]
+
+
+def test_modules_in_the_settings_of_import_linter_exist() -> None:
+    names = _own_modules_of_contracts()
+    assert "precice_lb.campaign" in names
+    assert [name for name in names if not _has_module(name)] == []
+
+
+def _paths_in_settings() -> list[str]:
+    """Return the paths and patterns in pyproject.toml, relative to the repository's root."""
+    tool = PROJECT["tool"]
+    mutmut = tool["mutmut"]
+    paths = [*mutmut["source_paths"], *mutmut["only_mutate"], *mutmut["also_copy"]]
+    paths += mutmut["pytest_add_cli_args_test_selection"]
+    paths += [*tool["pytest"]["ini_options"]["testpaths"], *tool["pytest"]["ini_options"]["pythonpath"]]
+    paths += [*tool["ruff"]["lint"]["per-file-ignores"], *tool["mypy"]["files"]]
+    for patterns in tool["setuptools"]["data-files"].values():
+        paths += patterns
+    for package, patterns in tool["setuptools"]["package-data"].items():
+        paths += [f"{package}/{pattern}" for pattern in patterns]
+    return paths
+
+
+def test_paths_in_pyproject_exist() -> None:
+    paths = _paths_in_settings()
+    assert "precice_lb/chain/decide.py" in paths
+    assert [path for path in paths if not any(ROOT.glob(path))] == []
