@@ -297,7 +297,7 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
 def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
     """Find a solver that ignores its threads, or takes more of them, by the busiest rank; a load of sleeps is neither.
 
-    Stores of earlier versions and preCICE's profiling files do not tell CPU time.
+    CPU time is not known where runs are read from preCICE's profiling files.
     """
     busy, threads = part.rank_busy_cores, part.threads
     if not np.isfinite(busy).any() or part.metadata.get("emulated_load"):

@@ -38,7 +38,7 @@ _JSON_TO_TEXT = (
 _MADE = {
     rb'\s*\{\s*"eventDict"': "this is a merged file of precice-profiling up to 3.1",
     rb'\s*\{\s*"traceEvents"': "this is a trace that precice-profiling wrote",
-    rb"SQLite format 3\0": "this is a database of precice-profiling, which is not read any more",
+    rb"SQLite format 3\0": "this is a database of precice-profiling, which is not read",
 }
 
 
