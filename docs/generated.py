@@ -424,8 +424,12 @@ def _store_columns() -> str:
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
     for table in TABLES.values():
         if table.columns:
-            lines += [f"## `/{table.name}`", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
-            lines += [f"| `{c.name}` | {table.dtype[c.name]} | {c.unit} | {c.description} |" for c in table.columns]
+            lines += [f"## `/{table.name}`", ""]
+            lines += ["| column | type | unit | meaning | not recorded |", "|---|---|---|---|---|"]
+            for column in table.columns:
+                missing = "required" if column.not_recorded is None else f"{column.not_recorded:g}"
+                values = (f"`{column.name}`", table.dtype[column.name], column.unit, column.description, missing)
+                lines.append(f"| {' | '.join(map(str, values))} |")
             lines.append("")
     lines += [
         "## Metadata",

@@ -18,7 +18,7 @@ from precice_lb.dataset.runs import named_runs
 from precice_lb.dataset.windows import iteration_seconds, starts_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.store.columns import ADVANCE_SPENDS
+from precice_lb.store.columns import ADVANCE_SPENDS, NOT_MEASURED
 from precice_lb.store.merged import merged_image
 from precice_lb.store.reader import group_ranks, read_stores
 from precice_lb.store.records import RankFile
@@ -245,9 +245,11 @@ def _slices(store: RankFile) -> Iterator[_Slice]:
         yield "solver.advance", _SOLVER, solve_begin, begin, arguments
         yield from _call("advance", begin, end, row, arguments)
     names, sections = store.names("sections"), store.rows("sections")
+    sections = sections[sections["begin_ns"] != NOT_MEASURED]
     sections = sections[np.lexsort((-sections["duration_ns"], sections["begin_ns"]))]
     calls = np.searchsorted(solve_begins, sections["begin_ns"], "right") - 1
-    for (number, _, begin, duration), call in zip(sections.tolist(), calls.tolist(), strict=True):
+    spans = sections[["name", "begin_ns", "duration_ns"]]
+    for (number, begin, duration), call in zip(spans.tolist(), calls.tolist(), strict=True):
         # Others would not nest.
         if call >= 0 and begin + duration <= begins[call] and not names[number].startswith(ADVANCE_SPENDS):
             yield names[number], _SOLVER, begin, begin + duration, where[call]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from precice_lb.store.columns import ORIGINALS, Attributes, register
+import numpy as np
+
+from precice_lb.store.columns import INDISPENSABLE, ORIGINALS, Attributes, Column, register
 
 PREFIX = "Guess-of-"
 """What names of the data fields begin with that carry first guesses from one participant to another."""
@@ -12,10 +14,16 @@ SHIFTED = "Shifted-"
 
 GUESSES = register(
     "guesses",
-    ("window", "<i8", "1", "time window that was begun with a first guess"),
-    ("name", "<i4", "1", "predictor that made the guess, as a position in `/guess_names`"),
-    ("cost_ns", "<i8", "ns", "what the rank spent on guessing for it"),
-    ("error", "<f8", "1", "what the guess was wrong by over what the last value would have been (norms); NaN for none"),
+    Column("window", "<i8", "1", "time window that was begun with a first guess", INDISPENSABLE),
+    Column("name", "<i4", "1", "predictor that made the guess, as a position in `/guess_names`", INDISPENSABLE),
+    Column("cost_ns", "<i8", "ns", "what the rank spent on guessing for it", INDISPENSABLE),
+    Column(
+        "error",
+        "<f8",
+        "1",
+        "what the guess was wrong by over what the last value would have been (norms); NaN for none",
+        np.nan,
+    ),
     names="guess_names",
 )
 

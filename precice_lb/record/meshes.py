@@ -113,18 +113,17 @@ class MeshNotes:
         for mesh in meshes.values():
             self._settle(mesh)
         kept = {name: mesh for name, mesh in meshes.items() if mesh.box is not None or mesh.region is not None}
-        rows = np.zeros(len(kept), MESHES.dtype)
+        rows = MESHES.unrecorded(len(kept))
         rows["rank"], rows["name"], rows["coordinates"] = rank, np.arange(len(kept)), self._keep_points
         coordinates, cells = [COORDINATES.empty()], [CELLS.empty()]
         for row, mesh in zip(rows, kept.values(), strict=True):
             row["vertices"] = mesh.count
             for prefix, box in (("", mesh.box), ("region_", mesh.region)):
-                bounds = np.full((3, 2), np.nan)
-                if box is not None:
-                    row["dimensions"] = len(box)
-                    bounds[: len(box)] = box
-                for names, values in zip(box_names(prefix), bounds, strict=True):
-                    row[names[0]], row[names[1]] = values
+                if box is None:
+                    continue
+                row["dimensions"] = len(box)
+                for names, bounds in zip(box_names(prefix), box, strict=False):
+                    row[names[0]], row[names[1]] = bounds
             coordinates += [points.ravel() for points in mesh.points]
             for kind, parts in mesh.cells.items():
                 row[kind] = sum(map(len, parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, stored_name
+from precice_lb.store.columns import ADVANCES, TABLES, stored_name
 from precice_lb.store.spool import raised_elsewhere
 from precice_lb.text import say
 
@@ -28,6 +29,13 @@ _FLUSH_EVERY = 512
 _MOST_NAMES = 1000
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
+# Columns of the tuples in `_Taken.rows`, by table; other columns of a table say "not recorded".
+_TAKEN_COLUMNS = {
+    "initialize": ("begin_ns", "initialize_ns"),
+    "sections": ("name", "window", "begin_ns", "duration_ns"),
+    "guesses": ("window", "name", "cost_ns", "error"),
+    "counts": ("window", "name", "count"),
+}
 # Tables whose rows tell the window by the call that follows.
 _BY_CALL = {"sections", "counts"}
 _CALL_DTYPE = np.dtype(
@@ -104,7 +112,8 @@ class _Taken:
     calls: list[tuple[int, int, float, bool, int, int]] = field(default_factory=list)
     # Positions in `calls`, where the next one begins another iteration.
     repeats: set[int] = field(default_factory=set)
-    # Rows of further tables by name; those of `_BY_CALL` have the position in `calls` in place of the window.
+    # Rows of further tables by name, with the columns of `_TAKEN_COLUMNS`. Those of `_BY_CALL` have the position in
+    # `calls` in place of the window.
     rows: defaultdict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     # Where asked for, ns in MPI within the solve time before each of `calls`.
     mpi: list[int] = field(default_factory=list)
@@ -119,7 +128,7 @@ class _Taken:
             window = int(rows["window"][-1]) + complete
             iteration = 1 if complete else int(rows["iteration"][-1])
             end, cpu = self.calls[-1][1], self.calls[-1][-1]
-        tables = {name: np.array(taken, TABLES[name].dtype) for name, taken in self.rows.items() if taken}
+        tables = {name: _rows_of(name, taken) for name, taken in self.rows.items() if taken}
         for name in _BY_CALL & tables.keys():
             tables[name]["window"] = np.append(rows["window"], window)[tables[name]["window"]]
         # A call that failed has no row.
@@ -133,7 +142,7 @@ class _Taken:
     def _advances(self, calls: NDArray[np.void]) -> NDArray[np.void]:
         """Rows of ``advance``."""
         count = len(calls)
-        rows = np.zeros(count, ADVANCES.dtype)
+        rows = ADVANCES.unrecorded(count)
         if not count:
             return rows
         begins_window = np.append(False, calls["complete"][:-1])
@@ -144,7 +153,6 @@ class _Taken:
         rows["begin_ns"] = calls["begin"]
         rows["solve_ns"] = calls["begin"] - np.append(self.previous_end, calls["end"][:-1])
         rows["advance_ns"] = calls["end"] - calls["begin"]
-        rows["mapping_ns"] = rows["wait_ns"] = NOT_MEASURED
         rows["computed_dt"] = calls["dt"]
         rows["window_complete"] = calls["complete"]
         return rows
@@ -205,7 +213,7 @@ class Recorder:
 
     def initialized(self, begin: int, end: int) -> None:
         """Take the times of ``initialize``, in ns of the clock."""
-        self._taken.rows["initialize"].append((begin, end - begin, NOT_MEASURED, NOT_MEASURED))
+        self._taken.rows["initialize"].append((begin, end - begin))
         with self._writing() as writer:
             launch = None if self._settle is None else self._settle()
             if writer is not None and launch is not None:
@@ -330,10 +338,21 @@ class Recorder:
         self._taken.before = None
 
 
+def _rows_of(table: str, taken: list[tuple[Any, ...]]) -> NDArray[np.void]:
+    """Make rows of a table of tuples with the values of `_TAKEN_COLUMNS`."""
+    return TABLES[table].completed(np.array(taken, _taken_dtype(table)))
+
+
+@functools.cache
+def _taken_dtype(table: str) -> np.dtype[Any]:
+    columns = TABLES[table].dtype
+    return np.dtype([(name, columns[name]) for name in _TAKEN_COLUMNS[table]])
+
+
 def _by_window(table: str, windows: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> NDArray[np.void]:
     """Sum up by time window, which rise: rows of such a table."""
     starts = np.flatnonzero(np.diff(windows, prepend=0))
-    rows = np.zeros(len(starts), dtype=TABLES[table].dtype)
+    rows = TABLES[table].unrecorded(len(starts))
     if len(starts):
         rows["window"], rows[f"{table}_ns"] = windows[starts], np.add.reduceat(nanoseconds, starts)
     return rows

@@ -44,6 +44,9 @@ Tables: TypeAlias = Mapping[str, Values]
 NOT_MEASURED = -1
 """What a duration holds that the backend does not tell (never zero)."""
 
+INDISPENSABLE = None
+"""In place of the value for "not recorded": each row has a value, and a file without the column is refused."""
+
 NAME_BYTES = 128
 """Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
 
@@ -53,25 +56,66 @@ CASE = "length of the case"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, type and unit, and what it says."""
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Name that writers and readers find the column by.
+    dtype : str
+        Type of its values, as numpy writes it: a number of any size, or ``?`` for yes or no.
+    unit : str
+        Unit of its values; 1 for plain numbers.
+    description : str
+        What a value says, for the documentation.
+    not_recorded : float or None
+        Value of each row for which nothing was recorded: what the recorder leaves open, and all rows of a file without
+        the column. `INDISPENSABLE` where rows mean nothing without it.
+    """
 
     name: str
     dtype: str
     unit: str
     description: str
+    not_recorded: float | None
+
+    def __post_init__(self) -> None:
+        if self.not_recorded is None:
+            return
+        declared_value = np.array([self.not_recorded])
+        # NaN becomes an arbitrary integer, which the comparison finds.
+        with np.errstate(invalid="ignore"):
+            stored_value = declared_value.astype(self.dtype)
+        if not np.array_equal(stored_value, declared_value, equal_nan=True):
+            raise ValueError(
+                f"column {self.name}: expected a value for 'not recorded' that {self.dtype} can hold, found "
+                f"{self.not_recorded!r}; give another value or type"
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class StoreTable:
-    """One table: rows with columns, or plain values."""
+    """One table: rows with columns, or plain values.
+
+    Attributes
+    ----------
+    name : str
+        Name that writers and readers find the table by.
+    columns : tuple of Column
+        Columns of its rows; none where it has plain values.
+    kind : str
+        Type of plain values, as numpy writes it.
+    names : str
+        Table with the names that the column ``name`` counts from 0; empty where there is none.
+    counted : tuple of str and callable, optional
+        Of values that belong to rows of another table: its name, and a function from its rows to the number of values
+        of each.
+    """
 
     name: str
     columns: tuple[Column, ...] = ()
-    # Of plain values.
     kind: str = ""
-    # The table with the names that the column ``name`` counts from 0; empty where there is none.
     names: str = ""
-    # Of values that belong to rows of another table: that one, and from its rows to how many values each has.
     counted: tuple[str, Callable[[Rows], Integers]] | None = None
 
     @cached_property
@@ -79,9 +123,55 @@ class StoreTable:
         """Type of its rows."""
         return np.dtype([(column.name, column.dtype) for column in self.columns] if self.columns else self.kind)
 
+    @cached_property
+    def _unrecorded_row(self) -> Rows:
+        row = np.zeros(1, self.dtype)
+        for column in self.columns:
+            if column.not_recorded is not None:
+                row[column.name] = column.not_recorded
+        return row
+
     def empty(self) -> Values:
-        """No rows."""
+        """Return no rows."""
         return np.empty(0, self.dtype)
+
+    def unrecorded(self, count: int) -> Rows:
+        """Make rows whose columns say "not recorded", to be filled in; indispensable columns are zero.
+
+        Parameters
+        ----------
+        count : int
+            Number of rows.
+
+        Returns
+        -------
+        ndarray, shape (count,)
+        """
+        return np.repeat(self._unrecorded_row, count)
+
+    def completed(self, rows: Rows) -> Rows:
+        """Give rows the columns of this table, found by their names.
+
+        Columns that the rows lack say "not recorded"; columns that the table lacks are left out.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n,)
+            Rows with columns of any number and order.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The same array where it has these columns already.
+        """
+        if rows.dtype == self.dtype:
+            return rows
+        completed = self.unrecorded(len(rows))
+        present = rows.dtype.names or ()
+        for column in self.columns:
+            if column.name in present:
+                completed[column.name] = rows[column.name]
+        return completed
 
 
 TABLES: dict[str, StoreTable] = {}
@@ -95,23 +185,38 @@ the configuration; None where the room added the element."""
 
 def register(
     name: str,
-    *columns: tuple[Any, ...],
+    *columns: Column,
     kind: str = "",
     names: str = "",
     names_kind: str = f"S{NAME_BYTES}",
     counted: tuple[str, Callable[[Rows], Integers]] | None = None,
 ) -> StoreTable:
-    """Add a table: ``columns`` are arguments of `Column`, ``names`` the table of names, the rest as of `StoreTable`.
+    """Add a table to those that files may have.
 
-    A spool tells tables by their columns, so that no two have the same.
+    Parameters
+    ----------
+    name, *columns, kind, names, counted
+        As of `StoreTable`.
+    names_kind : str
+        Type of the table of names.
+
+    Returns
+    -------
+    StoreTable
+
+    Raises
+    ------
+    ValueError
+        If there is a table of one of these names.
     """
-    table = StoreTable(name, tuple(Column(*column) for column in columns), kind, names, counted)
-    if name in TABLES or (columns and any(table.dtype.names == other.dtype.names for other in TABLES.values())):
-        raise ValueError(f"table {name}: expected a name and columns of its own, found them taken")
+    tables = [StoreTable(name, columns, kind, names, counted)]
     if names:
-        TABLES[names] = StoreTable(names, kind=names_kind)
-    TABLES[name] = table
-    return table
+        tables.insert(0, StoreTable(names, kind=names_kind))
+    for table in tables:
+        if table.name in TABLES:
+            raise ValueError(f"table {table.name}: expected a name of its own, found it taken; choose another name")
+        TABLES[table.name] = table
+    return tables[-1]
 
 
 def stored_name(name: str) -> str:
@@ -153,47 +258,47 @@ def joined(ranks: Sequence[Tables], name: str) -> dict[str, Values]:
 
 ADVANCES = register(
     "advances",
-    ("window", "<i8", "1", "time window that the call belongs to, from 1"),
-    ("iteration", "<i4", "1", "coupling iteration in it, from 1"),
-    ("begin_ns", "<i8", "ns", "clock when `advance` began"),
-    ("solve_ns", "<i8", "ns", "time of the solver since the call before"),
-    ("advance_ns", "<i8", "ns", "time in `advance`"),
-    ("mapping_ns", "<i8", "ns", "mapping within it, as preCICE's profiling files tell"),
-    ("wait_ns", "<i8", "ns", "waiting for partners within it, likewise"),
-    ("computed_dt", "<f8", "simulated s", "time step that the solver computed"),
-    ("window_complete", "?", "1", "whether the call completed the window"),
+    Column("window", "<i8", "1", "time window that the call belongs to, from 1", INDISPENSABLE),
+    Column("iteration", "<i4", "1", "coupling iteration in it, from 1", INDISPENSABLE),
+    Column("begin_ns", "<i8", "ns", "clock when `advance` began", INDISPENSABLE),
+    Column("solve_ns", "<i8", "ns", "time of the solver since the call before", INDISPENSABLE),
+    Column("advance_ns", "<i8", "ns", "time in `advance`", INDISPENSABLE),
+    Column("mapping_ns", "<i8", "ns", "mapping within it, as preCICE's profiling files tell", NOT_MEASURED),
+    Column("wait_ns", "<i8", "ns", "waiting for partners within it, likewise", NOT_MEASURED),
+    Column("computed_dt", "<f8", "simulated s", "time step that the solver computed", np.nan),
+    Column("window_complete", "?", "1", "whether the call completed the window", INDISPENSABLE),
 )
 INITIALIZE = register(
     "initialize",
-    ("begin_ns", "<i8", "ns", "clock when `initialize` began"),
-    ("initialize_ns", "<i8", "ns", "time in it"),
-    ("mapping_ns", "<i8", "ns", "mapping within it"),
-    ("wait_ns", "<i8", "ns", "waiting for partners within it"),
+    Column("begin_ns", "<i8", "ns", "clock when `initialize` began", INDISPENSABLE),
+    Column("initialize_ns", "<i8", "ns", "time in it", INDISPENSABLE),
+    Column("mapping_ns", "<i8", "ns", "mapping within it", NOT_MEASURED),
+    Column("wait_ns", "<i8", "ns", "waiting for partners within it", NOT_MEASURED),
 )
 SECTIONS = register(
     "sections",
-    ("name", "<i4", "1", "profiling section, as a position in `/section_names`"),
-    ("window", "<i8", "1", "time window in which it ended"),
-    ("begin_ns", "<i8", "ns", "clock when it began"),
-    ("duration_ns", "<i8", "ns", "its duration, with everything in it"),
+    Column("name", "<i4", "1", "profiling section, as a position in `/section_names`", INDISPENSABLE),
+    Column("window", "<i8", "1", "time window in which it ended", INDISPENSABLE),
+    Column("begin_ns", "<i8", "ns", "clock when it began", NOT_MEASURED),
+    Column("duration_ns", "<i8", "ns", "its duration, with everything in it", INDISPENSABLE),
     names="section_names",
 )
 COUNTS = register(
     "counts",
-    ("window", "<i8", "1", "time window from which on the rank holds as much"),
-    ("name", "<i4", "1", "feature, as a position in `/count_names`"),
-    ("count", "<f8", "1", "how much of it; the last one counts"),
+    Column("window", "<i8", "1", "time window from which on the rank holds as much", INDISPENSABLE),
+    Column("name", "<i4", "1", "feature, as a position in `/count_names`", INDISPENSABLE),
+    Column("count", "<f8", "1", "how much of it; the last one counts", INDISPENSABLE),
     names="count_names",
 )
 MPI = register(
     "mpi",
-    ("window", "<i8", "1", "time window; rows of one add up"),
-    ("mpi_ns", "<i8", "ns", "time in MPI within solve"),
+    Column("window", "<i8", "1", "time window; rows of one add up", INDISPENSABLE),
+    Column("mpi_ns", "<i8", "ns", "time in MPI within solve", INDISPENSABLE),
 )
 CPU = register(
     "cpu",
-    ("window", "<i8", "1", "time window; rows of one add up"),
-    ("cpu_ns", "<i8", "ns", "CPU time of the rank's process, of all its threads, within solve"),
+    Column("window", "<i8", "1", "time window; rows of one add up", INDISPENSABLE),
+    Column("cpu_ns", "<i8", "ns", "CPU time of the rank's process, of all its threads, within solve", INDISPENSABLE),
 )
 CALLS = ("window", "iteration", "window_complete")
 """Columns of ``advances`` that say which call a row is of."""
@@ -224,19 +329,21 @@ def _cells(rows: Rows) -> Integers:
 
 
 _BOX = [
-    (f"{prefix}{side}_{axis}", "<f8", CASE, f"{words} bound of {what} along {axis}; NaN where there is none")
+    Column(
+        f"{prefix}{side}_{axis}", "<f8", CASE, f"{words} bound of {what} along {axis}; NaN where there is none", np.nan
+    )
     for prefix, what in (("", "its bounding box"), ("region_", "the access region that the rank set"))
     for axis in "xyz"
     for side, words in (("low", "lower"), ("high", "upper"))
 ]
 MESHES = register(
     "meshes",
-    ("rank", "<i8", "1", "rank"),
-    ("name", "<i4", "1", "mesh that it named before `initialize`, as a position in `/mesh_names`"),
-    ("dimensions", "<i4", "1", "space dimensions"),
-    ("vertices", "<i8", "1", "vertices that the rank has"),
-    *((kind, "<i8", "1", f"{kind} that were kept") for kind in CELL_VERTICES),
-    ("coordinates", "?", "1", "whether `/coordinates` has the vertices"),
+    Column("rank", "<i8", "1", "rank", INDISPENSABLE),
+    Column("name", "<i4", "1", "mesh that it named before `initialize`, as a position in `/mesh_names`", INDISPENSABLE),
+    Column("dimensions", "<i4", "1", "space dimensions", INDISPENSABLE),
+    Column("vertices", "<i8", "1", "vertices that the rank has", INDISPENSABLE),
+    *(Column(kind, "<i8", "1", f"{kind} that were kept", INDISPENSABLE) for kind in CELL_VERTICES),
+    Column("coordinates", "?", "1", "whether `/coordinates` has the vertices", INDISPENSABLE),
     *_BOX,
     names="mesh_names",
     names_kind="u1",

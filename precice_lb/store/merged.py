@@ -1,6 +1,6 @@
 """One file with all ranks of a participant: reading it, and making one.
 
-``/ranks`` has one row per rank (`RANK_DTYPE`), ``/initialize`` and ``/metadata`` (JSON text of what differs between
+``/ranks`` has one row per rank (`RANKS`), ``/initialize`` and ``/metadata`` (JSON text of what differs between
 ranks) likewise; what all ranks have in common may be attributes of the root, encoded as in the file of one rank. The
 rows of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same
 values; a rank that recorded fewer rows leaves the rest of its row empty. Every other table holds the ranks' rows one
@@ -20,9 +20,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Integers, Rows, StoreTable, Tables, joined
+from precice_lb.store.columns import (
+    ADVANCES,
+    INDISPENSABLE,
+    INITIALIZE,
+    TABLES,
+    Column,
+    Integers,
+    Rows,
+    StoreTable,
+    Tables,
+    joined,
+)
 from precice_lb.store.rank_file import attribute, dataset, hdf5, item, metadata_of, opened, table
-from precice_lb.store.records import RankFile, table_rows, wrap_read_errors
+from precice_lb.store.records import RankFile, missing_column, table_rows, wrap_read_errors
 from precice_lb.store.schema import METADATA, check_format, decode, encode, validate
 
 if TYPE_CHECKING:
@@ -31,21 +42,21 @@ if TYPE_CHECKING:
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
 
-FORMAT_VERSION = 2
-"""Value of the root attribute ``format_version``. Version 1, which is read too, had digests in place of checksums."""
+FORMAT_VERSION = 1
+"""Value of the root attribute ``format_version``."""
 
-RANK_DTYPE = np.dtype(
-    [
-        ("rank", "<i8"),
-        ("rows", "<i8"),
-        ("initialized", "?"),
-        ("configuration", "<i4"),
-        ("first_section", "<i8"),
-        ("sections", "<i8"),
-    ]
+RANKS = StoreTable(
+    "ranks",
+    (
+        Column("rank", "<i8", "1", "rank", INDISPENSABLE),
+        Column("rows", "<i8", "1", "number of its rows of `advance`", INDISPENSABLE),
+        Column("initialized", "?", "1", "whether it has a row of `initialize`", INDISPENSABLE),
+        Column("configuration", "<i4", "1", "position in `/configurations`", INDISPENSABLE),
+        Column("first_section", "<i8", "1", "where its rows in `/sections` begin", INDISPENSABLE),
+        Column("sections", "<i8", "1", "number of its rows in `/sections`", INDISPENSABLE),
+    ),
 )
-"""One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
-configuration, and where its sections begin and how many there are."""
+"""One row per rank; no table of a rank's own file."""
 
 # Small, and each chunk, of one rank, with a checksum that every reader compares.
 _PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
@@ -64,8 +75,8 @@ def read_merged(path: Path) -> list[RankFile]:
     """Read a merged store, but for the rows of its ranks, which are read when asked for."""
     with wrap_read_errors(path), opened(path) as file:
         name, version = (attribute(file.attrs, name) for name in ("format", "format_version"))
-        check_format(name, version, FORMAT, range(1, FORMAT_VERSION + 1))
-        index: Rows = dataset(file, "ranks", RANK_DTYPE)[...]
+        check_format(name, version, FORMAT, FORMAT_VERSION)
+        index: Rows = RANKS.completed(dataset(file, "ranks", RANKS)[...])
         ranks, rows = len(index), int(index["rows"].max(initial=0))
         if (np.diff(index["rank"]) <= 0).any():
             raise StoreError("expected every rank once, rising, found others in /ranks")
@@ -78,7 +89,7 @@ def read_merged(path: Path) -> list[RankFile]:
             raise StoreError(f"expected metadata and a row of /initialize of each of the {ranks} ranks")
         stores = []
         for position, row in enumerate(index):
-            # As of one rank's file, keys that a later version added are passed over.
+            # As in one rank's file, keys that are not known are passed over.
             more = {name: decode(name, value) for name, value in different[position].items() if name in METADATA}
             metadata = validate(common | more, complete=True)
             if metadata["rank"] != row["rank"] or not 0 <= row["configuration"] < len(configurations):
@@ -94,21 +105,21 @@ def _texts(file: h5py.File, name: str) -> list[str]:
 
 
 def _tables(path: Path, index: Rows, position: int, names: Iterable[str]) -> Tables:
-    """Read tables of one rank, by name; of a store that was merged before there were such, none."""
+    """Read tables of one rank, by name; those that the file lacks have no rows."""
     with opened(path) as file:
         return {name: _rows(file, TABLES[name], index, position) for name in names}
 
 
 def _rows(file: h5py.File, of: StoreTable, index: Rows, position: int) -> Any:
     if of.name == "advances":
-        calls = np.zeros(int(index["rows"][position]), ADVANCES.dtype)
+        calls = ADVANCES.unrecorded(int(index["rows"][position]))
         for name, column in _columns(file).items():
             calls[name] = column[position % len(column), : len(calls)]
         return table_rows(of.name, calls)
     if of.name not in file or of.name in {other.names for other in TABLES.values()}:
         # All ranks count their names in one numbering.
         return table(file, of.name)
-    source = dataset(file, of.name, of.dtype)
+    source = dataset(file, of.name, of)
     first, last = _starts(file, of, index)[position : position + 2]
     if not 0 <= first <= last <= len(source):
         raise StoreError(f"expected the rows of a rank in /{of.name}, found {first} to {last} of {len(source)}")
@@ -128,11 +139,17 @@ def _starts(file: h5py.File, of: StoreTable, index: Rows) -> Integers:
 
 
 def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Columns of ``advance``, unread."""
+    """Find the columns of ``advance`` that the file has, unread."""
     group = item(file, "advances", "Group")
     if group is None:
         raise StoreError("expected /advances, found none")
-    return {column.name: dataset(group, column.name, np.dtype(column.dtype), 2) for column in ADVANCES.columns}
+    columns = {}
+    for column in ADVANCES.columns:
+        if column.name in group:
+            columns[column.name] = dataset(group, column.name, np.dtype(column.dtype), 2)
+        elif column.not_recorded is None:
+            raise missing_column("advances", column.name, group)
+    return columns
 
 
 def merged_image(stores: Sequence[RankFile]) -> bytes:
@@ -150,7 +167,7 @@ def merged_image(stores: Sequence[RankFile]) -> bytes:
             chunks = 1, min(max(1, *lengths), _CHUNK_ROWS)
             file.create_dataset(f"advances/{name}", data=values, maxshape=(None, None), chunks=chunks, **_PACKING)
         # One row of each rank, whether it has any or not.
-        none = np.zeros(1, INITIALIZE.dtype)
+        none = INITIALIZE.unrecorded(1)
         tables = [{**rank.tables, "initialize": np.append(rank.initialize, none)[:1]} for rank in ranks]
         for name in TABLES.keys() - names - {"advances"}:
             for part, rows in joined(tables, name).items():
@@ -165,7 +182,7 @@ def merged_image(stores: Sequence[RankFile]) -> bytes:
             sections = len(rank.rows("sections"))
             index.append((*numbers, configurations.index(rank.configuration), first, sections))
             first += sections
-        file["ranks"] = np.array(index, RANK_DTYPE)
+        file["ranks"] = np.array(index, RANKS.dtype)
         metadata = [validate(rank.metadata, complete=True) for rank in ranks]
         encoded = [json.dumps({name: encode(name, value) for name, value in values.items()}) for values in metadata]
         file.create_dataset("metadata", data=encoded, dtype=h5py.string_dtype())

@@ -21,8 +21,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, TABLES, Rows, Tables, Values
-from precice_lb.store.records import RankFile, check_type, in_order, table_rows, wrap_read_errors, written
+from precice_lb.store.columns import ADVANCES, TABLES, Rows, StoreTable, Tables, Values
+from precice_lb.store.records import (
+    RankFile,
+    check_columns,
+    check_type,
+    in_order,
+    table_rows,
+    wrap_read_errors,
+    written,
+)
 from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
@@ -124,7 +132,7 @@ def _head(path: Path, file: h5py.File) -> RankFile:
     # Its rows are checked where they are read.
     if "advances" not in file:
         raise StoreError("expected /advances, found none")
-    initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].dtype)[...])
+    initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"])[...])
     metadata = validate(metadata_of(attributes), complete=True)
     # Ranks have the configuration in common.
     tables = {"initialize": initialize}
@@ -198,7 +206,7 @@ def _value(attributes: h5py.AttributeManager, name: str) -> Any:
 
 
 def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
-    """Read the metadata that are attributes; keys that a later version added are passed over."""
+    """Read the metadata that are attributes; keys that are not known are passed over."""
     return {name: decode(name, _value(attributes, name)) for name in attributes if name in METADATA}
 
 
@@ -217,8 +225,31 @@ def item(parent: h5py.Group, name: str, kind: str) -> Any:
     return there
 
 
-def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensions: int = 1) -> h5py.Dataset:
-    """Give a dataset, unread: of a type, or of texts, and of so many dimensions."""
+def dataset(
+    parent: h5py.Group, name: str, wanted: StoreTable | np.dtype[Any] | None, dimensions: int = 1
+) -> h5py.Dataset:
+    """Find a dataset, and check its type before anything is read.
+
+    Parameters
+    ----------
+    parent : h5py.Group
+        Where it is.
+    name : str
+        Its name there.
+    wanted : StoreTable or dtype or None
+        The table whose rows it has, or the type of its values; None for texts.
+    dimensions : int
+        Its number of dimensions.
+
+    Returns
+    -------
+    h5py.Dataset
+
+    Raises
+    ------
+    StoreError
+        If there is none, or one of another type, or its values are elsewhere.
+    """
     import h5py
 
     source = item(parent, name, "Dataset")
@@ -229,8 +260,10 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
     shape, stored_type = source.shape, source.dtype
     if shape is None or len(shape) != dimensions:
         raise StoreError(f"expected /{name} to have {dimensions} dimensions, found shape {shape}")
-    if dtype is not None:
-        check_type(name, stored_type, dtype)
+    if isinstance(wanted, StoreTable):
+        check_columns(wanted, stored_type)
+    elif wanted is not None:
+        check_type(f"values in /{name}", stored_type, wanted)
     elif h5py.check_string_dtype(stored_type) is None:
         raise StoreError(f"expected texts in /{name}, found {stored_type}")
     return source
@@ -240,7 +273,7 @@ def table(file: h5py.File, name: str) -> Values:
     """Read one of `TABLES`; without rows where it is not there."""
     if name not in file:
         return TABLES[name].empty()
-    return table_rows(name, dataset(file, name, TABLES[name].dtype)[...])
+    return table_rows(name, dataset(file, name, TABLES[name])[...])
 
 
 class Tail:
@@ -339,4 +372,4 @@ class Tail:
         with opened(self.path) as file:
             if head is None or head.path != self.path or "ended_unix_ns" not in head.metadata:
                 self.head = _head(self.path, file)
-            return table_rows("advances", dataset(file, "advances", ADVANCES.dtype)[new])
+            return table_rows("advances", dataset(file, "advances", ADVANCES)[new])

@@ -186,8 +186,8 @@ def group_ranks(stores: Iterable[RankFile]) -> list[Group]:
     """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
 
     Of one participant, size, case and name of the run, ranks with the same launch id belong together. One without an id
-    (of an earlier version, imported, or killed before it had one) belongs to the one such launch that ran then and
-    lacks it; else those that ran at the same time do, and store directory and attempt tell them apart.
+    (imported, or killed before it had one) belongs to the one such launch that ran then and lacks it; else those that
+    ran at the same time do, and store directory and attempt tell them apart.
     """
     groups: list[list[RankFile]] = []
     for alike in _by(stores, lambda store: _values(store, "participant", "size", "case", "run")):

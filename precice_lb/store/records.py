@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import TABLES, Mask, Rows, Tables, Values, decode_names
+from precice_lb.store.columns import TABLES, Column, Mask, Rows, StoreTable, Tables, Values, decode_names
 from precice_lb.store.schema import store_directory
 
 
@@ -188,49 +188,101 @@ _LARGEST_SUM = 1 << 60
 
 
 def table_rows(name: str, rows: Values) -> Values:
-    """Give rows the type of a table, by the names of its columns, where that is what they are; more are left out."""
+    """Read rows as those of a table, by the names of their columns.
+
+    Columns that they lack say "not recorded"; columns that the table lacks are left out.
+
+    Parameters
+    ----------
+    name : str
+        The table, of `precice_lb.store.columns.TABLES`.
+    rows : ndarray, shape (n,)
+        As a file has them.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Raises
+    ------
+    StoreError
+        If an indispensable column is missing, or a column has another type or values that nothing has.
+    """
     table = TABLES[name]
-    check_type(name, rows.dtype, table.dtype)
-    if rows.dtype != table.dtype:
-        rows = (rows[[*table.dtype.names]] if table.dtype.names else rows).astype(table.dtype)
+    check_columns(table, rows.dtype)
+    if not table.columns:
+        return rows.astype(table.dtype, copy=False)
+    completed = table.completed(rows)
     for column in table.columns:
-        _check_values(column.name, rows[column.name])
-    return rows
+        _check_values(column, completed[column.name])
+    return completed
 
 
-def check_type(name: str, stored: np.dtype[Any], wanted: np.dtype[Any]) -> None:
-    """Refuse columns that are missing, or of a type that the wanted one does not hold."""
+def check_columns(table: StoreTable, stored: np.dtype[Any]) -> None:
+    """Refuse rows without an indispensable column, or with a column of another type.
 
-    def fits(part: np.dtype[Any], whole: np.dtype[Any]) -> bool:
-        # Texts of another length are names that an earlier or a later version cuts elsewhere.
-        return part.kind == whole.kind and (part.itemsize <= whole.itemsize or part.kind == "S")
+    Parameters
+    ----------
+    table : StoreTable
+        The table that they are read as.
+    stored : dtype
+        Type of the rows in a file, or of plain values.
+    """
+    if stored == table.dtype:
+        return
+    if not table.columns:
+        check_type(f"values in /{table.name}", stored, table.dtype)
+        return
+    present = stored.names or ()
+    for column in table.columns:
+        if column.name in present:
+            check_type(f"column {column.name} in /{table.name}", stored[column.name], table.dtype[column.name])
+        elif column.not_recorded is None:
+            raise missing_column(table.name, column.name, present)
 
-    columns, present = wanted.names or (), stored.names or ()
-    if not (all(c in present and fits(stored[c], wanted[c]) for c in columns) and (columns or fits(stored, wanted))):
-        raise StoreError(
-            f"expected {f'columns {columns}' if columns else f'values of type {wanted}'} in /{name}, found {stored}"
-        )
+
+def missing_column(table: str, column: str, present: Iterable[str]) -> StoreError:
+    """Make the error of a file without an indispensable column."""
+    return StoreError(f"expected column {column} in /{table}, found {', '.join(present) or 'no columns'}")
 
 
-def _check_values(column: str, values: Values) -> None:
+def check_type(what: str, stored: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    """Refuse values of a type that the wanted one does not hold.
+
+    Parameters
+    ----------
+    what : str
+        What they are, for the error.
+    stored, wanted : dtype
+        Type in a file, and type that they are read as.
+    """
+    if stored.kind != wanted.kind or stored.itemsize > wanted.itemsize:
+        raise StoreError(f"expected {what} of type {wanted}, found {stored}")
+
+
+def _check_values(column: Column, values: Values) -> None:
     """Refuse numbers that nothing has: further computing with them overflows, or asks for any amount of memory."""
-    if column == "count" and not (np.isfinite(values) & (values >= 0)).all():
+    name = column.name
+    if name == "count" and not (np.isfinite(values) & (values >= 0)).all():
         raise StoreError("column count: expected finite numbers from 0, found others")
     if values.dtype.kind != "i" or not values.size:
         return
-    is_clock = column == "begin_ns"
+    is_clock = name == "begin_ns"
     # Any duration below zero is one that was not measured.
-    least = -_LARGEST if column.endswith("_ns") and not is_clock else 0
+    least = -_LARGEST if name.endswith("_ns") and not is_clock else 0
     most = _LATEST if is_clock else _LARGEST
+    if column.not_recorded is not None:
+        least = min(least, int(column.not_recorded))
+        most = max(most, int(column.not_recorded))
     low, high = int(values.min()), int(values.max())
     if low < least or high > most:
-        raise StoreError(f"column {column}: expected numbers from {least} to {most}, found some from {low} to {high}")
+        raise StoreError(f"column {name}: expected numbers from {least} to {most}, found some from {low} to {high}")
     if not is_clock and values.sum(dtype=np.float64) > _LARGEST_SUM:
-        raise StoreError(f"column {column}: expected a sum up to {_LARGEST_SUM}, found a larger one")
+        raise StoreError(f"column {name}: expected a sum up to {_LARGEST_SUM}, found a larger one")
 
 
 def written(tables: Tables) -> dict[str, Values]:
-    """Leave out rows that a machine lost when it went down, in files of earlier versions, and what rows came twice."""
+    """Leave out rows of zeros, which a machine that went down leaves in place of some, and rows that came twice."""
     kept = dict(tables)
     for name, rows in tables.items():
         if "window" in (rows.dtype.names or ()):
@@ -246,7 +298,10 @@ def in_order(rows: Rows) -> Rows:
     """Give each row of ``advance`` once, as an interrupted flush wrote some again, and refuse what is in no order."""
     if not _wrong(rows).any():
         return rows
-    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+    # As bytes: "not recorded" may be NaN, which differs from itself.
+    rows_as_bytes = np.ascontiguousarray(rows).view(f"S{rows.dtype.itemsize}")
+    _, first_places = np.unique(rows_as_bytes, return_index=True)
+    rows = rows[np.sort(first_places)]
     wrong = _wrong(rows)
     if wrong.any():
         before, after = rows[(first := int(np.argmax(wrong))) : first + 2]

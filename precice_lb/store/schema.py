@@ -8,7 +8,7 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -169,16 +169,18 @@ FORMAT = "precice-lb-store"
 """Value of the root attribute ``format``."""
 
 FORMAT_VERSION = 1
-"""Value of the root attribute ``format_version`` that this package writes. Readers pass over metadata keys that they do
-not know, so that a new one leaves it as it is; what tables hold and mean does not change without a new version."""
+"""Value of the root attribute ``format_version``.
+
+Readers find metadata, tables and columns by their names, and ignore those that they do not know. A further one leaves
+the version as it is."""
 
 
-def check_format(name: Any, version: Any, expected: str = FORMAT, versions: Sequence[int] = (FORMAT_VERSION,)) -> None:
-    """Refuse what is of another format, or of a version that is not known."""
-    if name != expected or version not in versions:
+def check_format(name: Any, version: Any, expected: str = FORMAT, expected_version: int = FORMAT_VERSION) -> None:
+    """Refuse a file of another format or of another version of it."""
+    if name != expected or version != expected_version:
         raise StoreError(
-            f"expected format {expected!r} in version {' or '.join(map(str, versions))}, found {name!r} in version "
-            f"{version!r}; read it with the version of precice_lb that wrote it or a newer one"
+            f"expected format {expected!r} in version {expected_version}, found {name!r} in version {version!r}; "
+            "read it with the version of precice_lb that wrote it"
         )
 
 
@@ -192,7 +194,7 @@ MERGED_SUFFIX = ".merged.h5"
 """Ending of a file that holds all ranks of a participant."""
 
 _NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.(h5|spool)|[^.].*-\d+(\.\d+)?\.merged\.h5")
-_RANK_NAME = re.compile(r"(?P<stem>(?P<participant>.+)-\d+-(?P<size>\d+))(\.\d+)?\.(h5|spool)")
+_RANK_NAME = re.compile(r"(?P<participant>.+)-\d+-(?P<size>\d+)(\.\d+)?\.(h5|spool)")
 # Characters of a participant's name in a file's name, which file systems limit to 255 bytes.
 _LONGEST_NAME = 160
 
@@ -222,12 +224,9 @@ def is_store_name(name: str) -> bool:
 def store_directory(path: Path) -> Path:
     """Store directory that a store file lies in."""
     named = _RANK_NAME.fullmatch(path.name)
-    if named is None:
-        return path.parent
-    # Earlier versions: two digits of a hash of the file's own name.
-    hashed = hashlib.sha256(named["stem"].encode()).hexdigest()[:2]
-    of_ranks = path.parent.name in (f"{named['participant']}-{named['size']}", hashed)
-    return path.parent.parent if of_ranks else path.parent
+    if named is not None and path.parent.name == f"{named['participant']}-{named['size']}":
+        return path.parent.parent
+    return path.parent
 
 
 def refuse_link(path: Path) -> None:

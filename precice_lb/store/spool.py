@@ -1,8 +1,8 @@
 """The file of one rank while it runs: one array after the other, each as `numpy.save` writes it.
 
-The first block is the head (metadata and configuration), the names of a block's fields say which table its rows belong
-to, and the last block is the end, unless the process was killed. Killed at any byte, everything before the last
-complete block is read.
+Each array, called a block, has one field. Its name says what the block holds: the rows of a table with their columns,
+the plain values of a table, or a text. The first block is the text ``head`` (metadata and configuration), the last one
+the text ``end``, unless the process was killed. Killed at any byte, everything before the last complete block is read.
 """
 
 from __future__ import annotations
@@ -43,44 +43,45 @@ _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)
 
 
-def _saved(name: str, rows: Values, dtype: np.dtype[Any]) -> bytes:
-    """Make a block of rows: of plain values with one field, called as their table."""
-    typed = np.ascontiguousarray(rows, dtype)
-    return _header(dtype if dtype.names else np.dtype([(name, dtype)]), len(typed)) + typed.tobytes()
+def _table_block(name: str, rows: Values) -> bytes:
+    """Make a block with rows or plain values of a table; columns that the rows lack say "not recorded"."""
+    table = TABLES[name]
+    typed = table.completed(rows) if table.columns else np.ascontiguousarray(rows, table.dtype)
+    return _header(name, table.dtype, len(typed)) + typed.tobytes()
 
 
 def _text_block(name: str, values: Mapping[str, Any]) -> bytes:
     """Make the first block, ``head``, or one with metadata that are known later: the last ``end`` has the end."""
     text = json.dumps(values, default=lambda number: number.item(), allow_nan=False).encode()
-    return _saved(name, np.array([text]), np.dtype(f"S{len(text)}"))
+    return _header(name, np.dtype(f"S{len(text)}"), 1) + text
 
 
 @functools.lru_cache(maxsize=64)
-def _header(dtype: np.dtype[Any], count: int) -> bytes:
-    """Make what `numpy.save` writes before rows, which takes as long as all else of a flush."""
-    buffer = io.BytesIO()
-    np.save(buffer, np.empty(count, dtype), allow_pickle=False)
-    return buffer.getvalue()[: -count * dtype.itemsize or None]
+def _header(name: str, dtype: np.dtype[Any], count: int) -> bytes:
+    """Return what `numpy.save` writes before the values of a block; making it takes as long as the rest of a flush."""
+    descr = np.lib.format.dtype_to_descr(np.dtype([(name, dtype)]))
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": (count,)})
+    return header.getvalue()
 
 
 def read_blocks(file: BinaryIO) -> Iterator[tuple[str, Values]]:
-    """Read complete blocks from where the file stands: ``head`` and ``end`` as text, else the name of a table."""
+    """Yield the name and the values of each complete block from the file's position on.
+
+    A table that is not known, and columns that are not known, are passed over.
+    """
     while (array := _read_array(file)) is not None:
         names = array.dtype.names or ()
-        # What a later version adds is passed over, of a table's columns too.
-        if (name := _table_of(names)) is not None:
-            yield name, table_rows(name, array if TABLES[name].columns else array[name])
-        elif len(names) == 1 and names[0] in _TEXTS:
-            yield names[0], array[names[0]]
-
-
-@functools.lru_cache(maxsize=256)
-def _table_of(names: tuple[str, ...]) -> str | None:
-    """Name the table with the most columns of all whose columns are among these."""
-    if len(names) == 1 and not (names[0] in TABLES and TABLES[names[0]].columns):
-        return names[0] if names[0] in TABLES else None
-    known = [table for table in TABLES.values() if table.columns and set(table.dtype.names or ()) <= set(names)]
-    return max(known, key=lambda table: len(table.columns)).name if known else None
+        if len(names) != 1:
+            raise StoreError(f"expected blocks with one field, called as their table, found one with {array.dtype}")
+        name = names[0]
+        values = array[name]
+        if values.ndim != 1:
+            raise StoreError(f"expected one value in each row of {name}, found an array of shape {values.shape[1:]}")
+        if name in TABLES:
+            yield name, table_rows(name, values)
+        elif name in _TEXTS:
+            yield name, values
 
 
 def _read_array(file: BinaryIO) -> Values | None:
@@ -257,6 +258,8 @@ class StoreWriter:
     ) -> None:
         """Append rows of ``advance`` and of other tables by one system call; those come last, as what counts.
 
+        Rows may lack columns, which then say "not recorded".
+
         ``names`` are by table all that its rows have counted so far. What was written last under the same word and
         number is not written again.
         """
@@ -269,7 +272,8 @@ class StoreWriter:
             new[name] = encode_names(name, texts[done.get(name, 0) :])
             written[name] = len(texts)
         rows = {**new, **tables, **({} if advances is None else {"advances": advances})}
-        self._write(b"".join(_saved(name, r, TABLES[name].dtype) for name, r in rows.items() if len(r)), **written)
+        blocks = [_table_block(name, values) for name, values in rows.items() if len(values)]
+        self._write(b"".join(blocks), **written)
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.

@@ -21,9 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-STORES = ["rank", "spool", "merged-1", "merged-2"]
-# Merged files of version 1 are older than these.
-NEWER = ["rank", "spool", "merged-2"]
+STORES = ["rank", "spool", "merged"]
 
 
 @pytest.fixture
@@ -66,8 +64,7 @@ def test_every_call_is_read(stores: Path) -> None:
         }
         assert float(row["seconds"]) == pytest.approx(planted[quantity], rel=1e-9)
         assert (row["run"], row["ranks"]) == ("planted", "1" if who == "B" else "2")
-        newer = who == "B" and stores.name in NEWER
-        assert (row["version"], row["threads"]) == (("gpu", "2") if newer else ("", "1"))
+        assert (row["version"], row["threads"]) == (("gpu", "2") if who == "B" else ("", "1"))
 
 
 @pytest.mark.parametrize("stores", STORES, indirect=True)
@@ -111,7 +108,7 @@ def test_sections_and_meshes_are_read(stores: Path) -> None:
     assert {mesh: link["level_2_pairs"] for mesh, link in links.items()} == {"A-Mesh": 2, "B-Mesh": 2}
 
 
-@pytest.mark.parametrize("stores", NEWER, indirect=True)
+@pytest.mark.parametrize("stores", STORES, indirect=True)
 def test_counts_guesses_and_time_in_mpi_are_read(stores: Path) -> None:
     (run,) = result("summary", stores, "--per-rank")
     for name, cells in (("A", [100, 101]), ("B", [100])):
@@ -120,16 +117,6 @@ def test_counts_guesses_and_time_in_mpi_are_read(stores: Path) -> None:
         assert [rank["mpi_seconds"] for rank in part["per_rank"]] == pytest.approx([0.01] * len(cells))
     assert list(run["facts"]) == ["first guess of A", "first guess of B"]
     assert all(fact.startswith("linear in 3 windows, 2 iterations; cost ") for fact in run["facts"].values())
-
-
-def test_stores_of_the_first_release_are_read(tmp_path: Path) -> None:
-    rows = table(unpack("store-1", tmp_path))
-    solve = {(row["rank"], int(row["window"])): row["seconds"] for row in rows if row["quantity"] == "solve"}
-    assert {key: float(seconds) for key, seconds in solve.items()} == {
-        (rank, window): pytest.approx((100 + window) * 1e-9) for rank in "01" for window in range(1, 9)
-    }
-    # Rank 1 was not told how long it waited.
-    assert {(row["rank"], row["seconds"]) for row in rows if row["quantity"] == "wait"} == {("0", "1e-08"), ("1", "")}
 
 
 def law(participant: str, ranks: int) -> float:

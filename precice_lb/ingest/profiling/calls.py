@@ -229,7 +229,7 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        rows = np.zeros(len(calls), ADVANCES.dtype)
+        rows = ADVANCES.unrecorded(len(calls))
         rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
             calls["exchanges"], iterations, before
         )
@@ -238,7 +238,6 @@ class Profile:
         rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
         rows["advance_ns"] = (calls["call_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
         rows["mapping_ns"], rows["wait_ns"] = self.mapped_ns(calls), self.waited_ns(calls)
-        rows["computed_dt"] = np.nan
         return rows
 
     def initialize_rows(self) -> Rows:
@@ -248,7 +247,7 @@ class Profile:
         -------
         ndarray, shape (n,)
         """
-        rows = np.zeros(len(self.initialize), INITIALIZE.dtype)
+        rows = INITIALIZE.unrecorded(len(self.initialize))
         for name, column in (("begin", "begin_us"), ("initialize", "call_us"), ("mapping", "mapping_us")):
             rows[f"{name}_ns"] = self.initialize[column] * 1000
         rows["wait_ns"] = self.waited_ns(self.initialize)
@@ -305,7 +304,7 @@ class Profile:
         if self._keeps_user_events:
             mine = np.flatnonzero(numbers[events.paths] >= 0)
             mine = mine[np.argsort(events.order[mine])]
-            user = np.zeros(len(mine), dtype=SECTIONS.dtype)
+            user = SECTIONS.unrecorded(len(mine))
             user["name"] = numbers[events.paths[mine]]
             user["window"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
             user["begin_ns"], user["duration_ns"] = 1000 * events.begins[mine], 1000 * events.durations[mine]

@@ -6,23 +6,24 @@ clone=$here/../../..
 mkdir /tmp/record /tmp/record/clock
 trap 'rm -rf /tmp/record' EXIT
 cd /tmp/record
-cp -r "$clone"/tutorials/{pulse,elastic-tube} .
+# Solvers share modules by links, which end here.
+cp -rL "$clone"/tutorials/{pulse,elastic-tube} .
 cp "$clone/tests/emulated_clock/sitecustomize.py" clock/emulated_clock.py
 cat >clock/sitecustomize.py <<'END'
 import os, platform, signal
 
 platform.node = lambda: "node1"
 import emulated_clock
-from precice_lb.embedded.communication import Channel
+from precice_lb.embedded.communication import Connection
 
-receive, last = Channel.receive, float(os.environ.get("KILLED_AFTER", "inf"))
+receive, last = Connection.receive, float(os.environ.get("KILLED_AFTER", "inf"))
 
-def receive_or_die(channel):
+def receive_or_die(connection):
     if emulated_clock.now > last * 1e9:
         os.kill(os.getpid(), signal.SIGKILL)
-    return receive(channel)
+    return receive(connection)
 
-Channel.receive = receive_or_die
+Connection.receive = receive_or_die
 END
 
 # Arguments: name, tutorial, more of [runs], budget, more of the study.
@@ -50,7 +51,6 @@ EMULATED_EPOCH = "1800000000000000000"
 
 [case.parameter]
 refine = 1
-
 $5
 END
 }
