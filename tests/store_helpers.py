@@ -21,6 +21,7 @@ from precice_lb.store import (
     case_fingerprint,
     recorded_meshes,
 )
+from precice_lb.store.columns import StoreTable
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
 START = 1_700_000_000_000_000_000
@@ -48,8 +49,21 @@ def row(window: int, solve: float, advance: float, wait: float | None, mapping: 
     return window, more.get("iteration", 1), window * 1000, *nanoseconds, 0.1, more.get("complete", True)
 
 
+ADVANCE_COLUMNS = (
+    "window", "iteration", "begin_ns", "solve_ns", "advance_ns", "mapping_ns", "wait_ns", "computed_dt",
+    "window_complete",
+)  # fmt: skip
+INITIALIZE_COLUMNS = ("begin_ns", "initialize_ns", "mapping_ns", "wait_ns")
+
+
+def rows_of(table: StoreTable, columns: Sequence[str], tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
+    """Rows of a table with values for some of its columns."""
+    given = np.array(list(tuples), [(name, table.dtype[name]) for name in columns])
+    return table.completed(given)
+
+
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
-    return np.array(list(tuples), dtype=ADVANCES.dtype)
+    return rows_of(ADVANCES, ADVANCE_COLUMNS, tuples)
 
 
 def contents(store: RankFile) -> tuple[Any, ...]:
@@ -94,7 +108,7 @@ def write_store(
     if meshes is not None:
         writer.append(None, None, {"meshes": 1}, **meshes.arrays())
     begun = [(500, 1000, 0, round(initialize_wait * 1e9))] if initialize is None else initialize
-    writer.append(initialize=np.array(begun, dtype=INITIALIZE.dtype))
+    writer.append(initialize=rows_of(INITIALIZE, INITIALIZE_COLUMNS, begun))
     names = {
         "guesses": list(dict.fromkeys(name for _, name, _, _ in guesses)),
         "sections": list(dict.fromkeys(name for name, *_ in sections)),
