@@ -6,7 +6,9 @@ import dataclasses
 import json
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
@@ -78,6 +80,21 @@ def for_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, 
     others = {key: value for key, value in of.items() if key.partition(":")[0] not in versions}
     of_all = {name: of[name] for name in versions if name in of}
     return others | of_all | {name: of[key] for name, v in versions.items() if (key := f"{name}:{v}") in of}
+
+
+def script_command(script: str | Path) -> str:
+    """Return the command that starts or submits a written script, for any POSIX shell.
+
+    A job script is submitted by ``sbatch``. The path of another script is the command; it has a slash, without which a
+    shell would look for a program of that name.
+    """
+    path = str(script)
+    if not path.startswith(("/", "./", "../")):
+        path = f"./{path}"
+    quoted_path = shlex.quote(path)
+    if path.endswith(".sbatch"):
+        return f"sbatch {quoted_path}"
+    return quoted_path
 
 
 def to_jsonable(value: Any) -> Any:

@@ -138,6 +138,15 @@ def mpi(slurm: Path) -> str:
     return mpi_plugin()
 
 
+@pytest.fixture(params=["dash", "bash"])
+def shell(request: pytest.FixtureRequest) -> str:
+    """Name of a shell that ``sh`` is on some machines."""
+    name: str = request.param
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name} on this machine")
+    return name
+
+
 @pytest.fixture
 def activated(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment as its users have it: the programs beside this Python come first on the path."""

@@ -42,6 +42,10 @@ from precice_lb.text import plural, say, visible, with_versions
 _THREADS = "OMP_NUM_THREADS"
 # Lets the ranks of an MPI that can do so leave their core while they wait for others.
 _YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+# As `MpiexecLauncher.environment` does. No POSIX shell lists variables by the beginning of their names.
+_WITHOUT_BATCH = (
+    f"for name in $(env | grep -aoE '^({'|'.join(BATCH_PREFIXES)})[A-Za-z0-9_]*='); do\n  unset \"${{name%=}}\"\ndone\n"
+)
 # Lines at the end of a log that are looked at, without those of launchers, and shown.
 _READ, _SHOWN = 60, 8
 
@@ -178,14 +182,15 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
             launcher.cores = launcher.cores if plan.cores <= len(launcher.cores) else tuple(range(plan.cores))
             # Left to itself, nproc tells the threads that OpenMP may start.
             before = (
-                "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
-                f'[ "$cores" -ge {plan.cores} ] || '
-                f'{{ echo "$0: expected {plural(plan.cores, "core")}, found $cores" >&2; exit 2; }}\n'
+                "cores=$(unset OMP_NUM_THREADS OMP_THREAD_LIMIT && nproc)\n"
+                f'if [ "$cores" -lt {plan.cores} ]; then\n'
+                f'  printf \'%s: expected {plural(plan.cores, "core")}, found %s\\n\' "$0" "$cores" >&2\n'
+                "  exit 2\n"
+                "fi\n"
             )
-        # As `MpiexecLauncher.environment` does.
-        before += "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
+        before += _WITHOUT_BATCH
     launcher.check(plan.tasks)
-    script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', before)}"
+    script = f"#!/bin/sh\n{_script(study, plan, launcher, './run.sh', before)}"
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
 
@@ -210,7 +215,7 @@ def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before:
     lines = (
         f"# {text}: {plural(plan.cores, study.unit)}\n# {usage} [CASE]\n{before}"
         f"case={shlex.quote(str(study.case_directory))}\n"
-        'cd "${1:-$case}" || exit 2\n'
+        "CDPATH='' cd -- \"${1:-$case}\" || exit 2\n"
         f'export PATH={shlex.quote(str(Path(sys.executable).parent))}{os.pathsep}"$PATH"\n'
         f"{exports({**plan.variables, **launcher.environment({})})}"
     )
@@ -222,5 +227,5 @@ def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before:
             lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
         for command in participant.prepare:
             tokens = shlex.join(tokens_of(study, participant, task, command))
-            lines += f"(cd {shlex.quote(str(place))} && {tokens}) || exit\n"
+            lines += f"(CDPATH='' cd -- {shlex.quote(str(place))} && {tokens}) || exit\n"
     return f'{lines}\n{body(launcher.starts(plan))}exit "$status"\n'

@@ -320,45 +320,56 @@ _NOTE = (
 )
 
 _BODY = """\
-declare -A names logs
-status=0
+status=0 count=0 running=''
 start() {{  # name, directory, log, command and its arguments
-  local name=$1 directory=$2 log=$3
-  shift 3
-  (cd "$directory" && exec "$@") </dev/null >"$log" 2>&1 &
-  names[$!]=$name logs[$!]=$log
+  count=$((count + 1))
+  eval "name_$count=\\$1 log_$count=\\$3"
+  (CDPATH='' cd -- "$2" && shift 3 && exec "$@") </dev/null >"$3" 2>&1 &
+  eval "pid_$count=\\$!"
+  running="$running $count"
+}}
+send() {{  # signal
+  for each in $running; do
+    eval "kill -s $1 \\"\\$pid_$each\\"" 2>/dev/null
+  done
 }}
 stop() {{
-  kill "${{!names[@]}}" 2>/dev/null{note}
+  send TERM{note}
 }}
 trap stop INT TERM
 
 {starts}
 
+pid='' name='' log=''
 # The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
-while [ "${{#names[@]}}" -gt 0 ]; do
-  running=" $(jobs -rp | tr '\\n' ' ')"
-  for pid in "${{!names[@]}}"; do
-    case $running in *" $pid "*) continue ;; esac
+while [ -n "$running" ]; do
+  left=''
+  for number in $running; do
+    eval "pid=\\$pid_$number name=\\$name_$number log=\\$log_$number"
+    if kill -0 "$pid" 2>/dev/null; then
+      left="$left $number"
+      continue
+    fi
     wait "$pid"
     code=$?
     # Of ranks that srun has not started it may know nothing in its exit code.
-    if why=$(grep -a -m 1 {never_started} "${{logs[$pid]}}"); then
-      echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
+    if why=$(grep -a -m 1 {never_started} "$log"); then
+      printf '%s never started: %s\\n' "$name" "${{why#srun: error: }}" >&2
       [ "$code" -ne 0 ] || code=1
     fi
-    echo "exit $code ${{names[$pid]}}"{exits}
-    unset "names[$pid]"
+    printf 'exit %s %s\\n' "$code" "$name"{exits}
     if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
       status=$code
-      failed=$SECONDS
+      failed=$(date +%s)
       # Steps of a job that is ended may be terminated before this script is.
       [ "$code" -ne 143 ] || stop
     fi
   done
-  if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
-    [ $((SECONDS - failed)) -lt {grace} ] || kill "${{!names[@]}}" 2>/dev/null
-    [ $((SECONDS - failed)) -lt {kill_after} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
+  running=$left
+  if [ "$status" -ne 0 ] && [ -n "$running" ]; then
+    seconds=$(($(date +%s) - failed))
+    [ "$seconds" -lt {grace} ] || send TERM
+    [ "$seconds" -lt {kill_after} ] || send KILL
   fi
   sleep 0.2
 done
@@ -371,7 +382,7 @@ def exports(variables: Mapping[str, str]) -> str:
 
 
 def body(tasks: Sequence[Task], exit_file: Path | None = None) -> str:
-    """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
+    """Return the lines, for any POSIX shell, that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
     """

@@ -288,11 +288,13 @@ def _evidence(sources: Sequence[Path], asked: Asked) -> Evidence:
     written = read_recommendation(sources[0]) if len(sources) == 1 else None
     if written is None or written.unit != "ranks":
         recommendation = recommend_case(measured, asked, _most_ranks(measured))
-        return evidence_of(recommendation, measured, sources, asked.seed, launch=None)
+        return evidence_of(recommendation, measured, sources, asked.seed)
     recommendation = recommend_case(measured, asked, written.total_ranks, written.parameters)
-    scripts = sources[0] / "launch"
-    has_scripts = scripts.is_dir() and written.split == recommendation.split
-    return evidence_of(recommendation, measured, sources, asked.seed, launch=scripts if has_scripts else None)
+    start_scripts: list[Path] = []
+    if written.split == recommendation.split:
+        scripts = (sources[0] / "launch" / name for name in ("run.sh", "job.sbatch"))
+        start_scripts = [script for script in scripts if script.exists()]
+    return evidence_of(recommendation, measured, sources, asked.seed, start_scripts)
 
 
 def _most_ranks(measured: Measured) -> int:

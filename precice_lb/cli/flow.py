@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.case import Asked, Measured, measured_by, recommend_case
 from precice_lb.exceptions import DataError
-from precice_lb.text import say
+from precice_lb.text import say, script_command
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
@@ -58,23 +58,36 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     written = write_recommendation(recommendation, place, [place])
     scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, place / "launch")
     written += scripts
-    launch = scripts[0].parent if scripts else None
-    evidence = evidence_of(recommendation, measured, (place, *result.existing), seed, launch)
+    start_script = _start_script(scripts, study)
+    start_scripts = () if start_script is None else (start_script,)
+    evidence = evidence_of(recommendation, measured, (place, *result.existing), seed, start_scripts)
     pages = attempted("the report", lambda: write_report(build_page(evidence), place / "report")) or []
     advice = attempted("what to measure next", lambda: next_text(evidence)) or ""
     if verbose:
         name_files(written)
     print_answer(recommendation, advice, verbose=verbose)
-    for path in scripts:
-        if path.suffix == ".sh":
-            say(f"start it: sh {shlex.quote(str(path))}")
+    if start_script is not None:
+        say(f"start it: {script_command(start_script)}")
     say(f"all results: {place}{f'; page: {pages[0]}' if pages else ''}")
 
 
+def _start_script(scripts: Sequence[Path], study: Study) -> Path | None:
+    """Return the script that starts a split as the study's launcher does, or None if none could be written."""
+    preferred_suffix = ".sbatch" if study.launcher.name == "slurm" else ".sh"
+    for script in scripts:
+        if script.suffix == preferred_suffix:
+            return script
+    return None
+
+
 def evidence_of(
-    recommendation: Recommendation, measured: Measured, sources: Sequence[Path], seed: int, launch: Path | None
+    recommendation: Recommendation,
+    measured: Measured,
+    sources: Sequence[Path],
+    seed: int,
+    start_scripts: Sequence[Path] = (),
 ) -> Evidence:
-    """Gather what a report of a recommendation is made of; ``launch`` has the scripts that start its split."""
+    """Gather what a report of a recommendation is made of; each of ``start_scripts`` starts its split."""
     from precice_lb.campaign.worth import TARGET_REGRET
     from precice_lb.report.page import Evidence
 
@@ -84,7 +97,7 @@ def evidence_of(
         tuple(sources),
         seed=seed,
         command=command_line(),
-        launch=launch,
+        start_scripts=tuple(start_scripts),
         target_regret=TARGET_REGRET if measured.asked is None else measured.asked.runs.target_regret,
     )
 

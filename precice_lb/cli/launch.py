@@ -17,7 +17,7 @@ from precice_lb.cli.app import Settings, app, named_values, split_values
 from precice_lb.cli.flow import name_files
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
-from precice_lb.text import say
+from precice_lb.text import say, script_command
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
@@ -137,8 +137,8 @@ def launch(
             return _start(of_case, cores, Path(temporary))
     folder = write or _FOLDER
     name_files(write_scripts(of_case, cores, folder))
-    script = shlex.quote(os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh")))
-    say(f"nothing was started: {'sbatch ' if is_job else ''}{script}")
+    script = os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh"))
+    say(f"nothing was started; start it: {script_command(script)}")
     return 0
 
 

@@ -41,7 +41,7 @@ from precice_lb.report.charts import comparison_chart, landscape_chart, scaling_
 from precice_lb.report.render import attempted
 from precice_lb.report.runs import NO_RUNS, quality_section, split_of, window_section
 from precice_lb.rooms import hooks
-from precice_lb.text import first_of, visible
+from precice_lb.text import first_of, script_command, visible
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
@@ -65,8 +65,8 @@ class Evidence:
     seed: int = 0
     # The command line that makes the report again.
     command: str = ""
-    # A directory with launch scripts, where there is one.
-    launch: Path | None = None
+    # Scripts that start the recommended split, each in its own way.
+    start_scripts: tuple[Path, ...] = ()
     # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     target_regret: float = TARGET_REGRET
     # What the directory says above its runs.
@@ -138,10 +138,8 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
 
 def _launch_lines(evidence: Evidence) -> Iterator[str]:
     """Say how to start the recommended split: by a campaign's scripts, else rank by rank, as recorded runs began."""
-    commands = {"run.sh": "sh", "job.sbatch": "sbatch"}
-    scripts = [path for name in commands if evidence.launch and (path := evidence.launch / name).exists()]
-    if scripts:
-        yield from (f"{commands[path.name]} {shlex.quote(str(path))}" for path in scripts)
+    if evidence.start_scripts:
+        yield "\n# or\n".join(script_command(script) for script in evidence.start_scripts)
         return
     layouts = evidence.recommendation.layouts
     started = evidence.shown_run.participants if evidence.repeats else {}

@@ -66,26 +66,28 @@ NOT_LAUNCHED = "srun: error: task 0 launch failed: Slurmd could not execve job"
 NEVER = "A never started: task 0 launch failed: Slurmd could not execve job"
 
 
-def exits_of(directory: Path, **commands: str) -> list[str]:
-    """Run a job's script with a shell's line for each participant; return how they and the script ended."""
+def exits_of(shell: str, directory: Path, **commands: str) -> list[str]:
+    """Run a job's script by a shell, with a line for each participant; return how they and the script ended."""
     tasks = [replace(task_of(name, directory=directory), command=("sh", "-c", line)) for name, line in commands.items()]
     text = body(tasks, exit_file=directory / "exits") + f'echo "status $status" >>{directory}/exits\n'
-    script = replace(task_of("script", directory=directory), command=("bash", "-c", text))
+    script = replace(task_of("script", directory=directory), command=(shell, "-c", text))
     run_processes([script], dict(os.environ), f"script-{directory.name}", 250.0)
     return (directory / "exits").read_text().splitlines()
 
 
-def test_participants_that_do_not_listen_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_participants_that_do_not_listen_are_killed(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("precice_lb.campaign.schedulers._KILL_AFTER_SECONDS", 3)
     waits = "until test -e deaf; do sleep 0.05; done; exit 3"
     # It does not wait for the 300 seconds of A.
-    exits = exits_of(tmp_path, A="trap '' TERM; touch deaf; sleep 300", B=waits)
+    exits = exits_of(shell, tmp_path, A="trap '' TERM; touch deaf; sleep 300", B=waits)
     assert exits == ["exit 3 B", "exit 137 A", "status 3"]
 
 
-def test_a_participant_that_somebody_terminates_stops_the_job(tmp_path: Path) -> None:
+def test_a_participant_that_somebody_terminates_stops_the_job(shell: str, tmp_path: Path) -> None:
     told = "until test -e well; do sleep 0.05; done; kill -TERM $$"
-    exits = exits_of(tmp_path, A=told, B="touch well; exec sleep 300")
+    exits = exits_of(shell, tmp_path, A=told, B="touch well; exec sleep 300")
     assert [line.rstrip() for line in exits] == ["exit 143 A", "stopped by a signal", "exit 143 B", "status 143"]
     (tmp_path / "exits").write_text("\n".join(["begin 1", *exits[:3], "end 2", ""]))
     plan = plan_of(tmp_path, task_of("A"), task_of("B"))
@@ -93,11 +95,11 @@ def test_a_participant_that_somebody_terminates_stops_the_job(tmp_path: Path) ->
     assert (outcome.error, outcome.lost) == ("the job was cancelled, or lost its node", True)
 
 
-def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
+def test_a_script_tells_what_srun_did_not_start(shell: str, tmp_path: Path) -> None:
     # Of an earlier run, with the same words.
     (tmp_path / "B.log").write_text(f"{NOT_LAUNCHED}\n")
     said = f"until test -e well; do sleep 0.05; done; echo {NOT_LAUNCHED!r}"
-    exits = exits_of(tmp_path, A=said, B="touch well", C="exec sleep 300")
+    exits = exits_of(shell, tmp_path, A=said, B="touch well", C="exec sleep 300")
     assert sorted(exits) == ["exit 0 B", "exit 1 A", "exit 143 C", "status 1"]
     assert (tmp_path / "script.log").read_text().startswith("A never started: task 0 launch failed: Slurmd could not ")
     (tmp_path / "exits").write_text("begin 1\nexit 1 A\nexit 0 B\nend 2\n")

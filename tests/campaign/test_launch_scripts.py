@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, write_case, write_study
+from calibrate_helpers import COUPLED, changed, recording, write_case, write_study
 from report_helpers import refused, write_campaign, write_recommended_split
 
 from precice_lb.campaign import read_study, write_scripts
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+from precice_lb.text import script_command
 
 # What MPI itself says, in one piece, since ranks share the log.
 RANK = """\
@@ -160,3 +165,44 @@ def test_ranks_in_turns_have_the_same_cores(tmp_path: Path, mpiexec: str) -> Non
     done = run(folder / "run.sh", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert said(tmp_path / "case") == {n: [f"{n} cores {core}" for core in cores[:2]] for n in ("Left", "Right")}
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("run.sh", "./run.sh"),
+        ("-x/run.sh", "./-x/run.sh"),
+        ("../launch/run.sh", "../launch/run.sh"),
+        ("/home/me/Größe 1/run.sh", "'/home/me/Größe 1/run.sh'"),
+        ("launch/job.sbatch", "sbatch ./launch/job.sbatch"),
+    ],
+)
+def test_script_command_is_found_by_a_shell(script: str, command: str) -> None:
+    assert script_command(script) == command
+
+
+PRINTED = re.compile(r"^start it: (.*)$", flags=re.MULTILINE)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_printed_command_starts_the_recommended_split(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "Größe 1"
+    directory.mkdir()
+    on_embedded_backend = '[case.environment]\nPRECICE_LB_BACKEND = "embedded"'
+    splits = "splits = [{Left=1, Right=3}, {Left=3, Right=1}]"
+    path = write_study(directory, solver=COUPLED, runs=splits, extra=on_embedded_backend)
+    recording(path, Left=0.2, Right=0.1)
+    monkeypatch.chdir(directory)
+    assert main(["calibrate", path.name]) == 0
+    (command,) = PRINTED.findall(capsys.readouterr().out)
+    page = (directory / "study-campaign" / "report" / "report.html").read_text(encoding="utf-8")
+    assert command in html.unescape(page)
+
+    subprocess.run([shell, "-c", command], check=True, timeout=120)
+
+    split = json.loads((directory / "study-campaign" / "recommendation.json").read_text())["split"]
+    (run,) = load_runs([directory / "case"])
+    assert {name: part.ranks for name, part in run.participants.items()} == split

