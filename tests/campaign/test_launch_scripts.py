@@ -195,6 +195,9 @@ def test_printed_command_starts_the_recommended_split(
     splits = "splits = [{Left=1, Right=3}, {Left=3, Right=1}]"
     path = write_study(directory, solver=COUPLED, runs=splits, extra=on_embedded_backend)
     recording(path, Left=0.2, Right=0.1)
+    changed(
+        directory / "case" / "precice-config.xml", ('<max-time-windows value="1000"', '<max-time-windows value="8"')
+    )
     monkeypatch.chdir(directory)
     assert main(["calibrate", path.name]) == 0
     (command,) = PRINTED.findall(capsys.readouterr().out)
