@@ -132,7 +132,7 @@ def test_a_signal_ends_all_ranks_but_not_under_nohup(
 @pytest.mark.mpi
 def test_the_written_script_runs_it(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", *ONE_EACH, "--write", "scripts", *solvers(right="fail 3")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "nothing was started: scripts/run.sh"
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing was started; start it: ./scripts/run.sh"
     # Variables of a batch system would lead every mpiexec to the first nodes of an allocation, here of none.
     batch = {"PBS_ENVIRONMENT": "1", "PBS_JOBID": "1", "PBS_NODEFILE": "none"}
     done = subprocess.run(["scripts/run.sh"], env={**os.environ, **batch}, check=False, timeout=300)
@@ -149,7 +149,7 @@ def test_on_a_login_node_scripts_are_written(
         program(case.parent / "bin" / "scontrol", answer)
         assert main(["launch", *ONE_EACH, *solvers()]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert (lines[-1] == "nothing was started: sbatch launch/job.sbatch") == written
+        assert (lines[-1] == "nothing was started; start it: sbatch ./launch/job.sbatch") == written
         assert (case / "Left.log").exists() != written
         assert (case / "launch" / "job.sbatch").exists() == written
         shutil.rmtree(case / "launch", ignore_errors=True)
