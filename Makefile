@@ -44,7 +44,7 @@ $(VENV)/docs.stamp: $(VENV)/dev.stamp
 	touch $@
 
 demo: $(VENV)/run.stamp
-	@$(BIN)/python -m compileall -q -x '/\.venv/' precice_lb tutorials
+	@$(BIN)/python -m compileall -q -x '/\.venv/' precice_lb
 	$(BIN)/precice-lb demo
 
 lint: $(VENV)/dev.stamp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import runpy
 import shlex
 from collections.abc import Sequence
@@ -119,7 +120,8 @@ def demo(*, directory: Path | None = None, verbose: Verbose = False) -> None:
     """Run the coupled pressure pulse of tutorials/pulse at a few splits and recommend one.
 
     The load is emulated: every rank sleeps for what a stated cost law says, and no hardware is measured. So the true
-    optimum is known, and printed last, with what the recommended split loses against it.
+    optimum is known, and printed last, with what the recommended split loses against it. The case is copied into the
+    demo's directory, below which everything is written.
 
     Example: precice-lb demo --directory /tmp/demo
 
@@ -130,16 +132,31 @@ def demo(*, directory: Path | None = None, verbose: Verbose = False) -> None:
     """
     from precice_lb.campaign import read_study
 
-    study = read_study(_demo_study())
-    case = study.case_directory
+    study_file = _demo_study()
+    # The study's own default lies beside the study: with an editable installation that is the source tree.
+    place = directory or Path("demo")
+    case = _copied_case(read_study(study_file).case_directory, place)
+    study = read_study(study_file, [f"case.directory={json.dumps(str(case.absolute()))}"])
     say(
         f"The load of this demo is emulated: every rank sleeps for what the cost law in {case / 'law.json'} says; no "
         "hardware is measured.",
     )
-    # The study's own default lies beside the study: with an editable installation that is the source tree.
-    place = directory or Path("demo")
     run_and_recommend(study, place, verbose=verbose)
     runpy.run_path(str(case / "optimum.py"))["main"]([str(place)])
+
+
+def _copied_case(case: Path, place: Path) -> Path:
+    """Copy the demo's case into the demo's directory, over an earlier copy; return the copy's path."""
+    from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, entries_of
+
+    copy = place / "case"
+    try:
+        copy_tree(case, copy, entries_of(case, without=place.resolve(), left_out=LEFT_OUT))
+    except OSError as error:
+        raise DataError(
+            f"{copy}: expected a directory for the demo's case, found: {error}; name another one"
+        ) from error
+    return copy
 
 
 def _demo_study() -> Path:

@@ -17,7 +17,7 @@ from precice_lb import optimize_split
 from precice_lb.schedule import Schedule
 
 CASE = Path(__file__).resolve().parent
-sys.path.append(str(CASE.parent / "tools"))
+sys.path.append(str(CASE / "solver-python"))
 from emulation import read_laws  # noqa: E402
 
 if TYPE_CHECKING:
