@@ -202,7 +202,7 @@ def _text(case: Path, configuration: Configuration) -> str:
         lines.append(_key(MachineSection, "cores_per_node", cores))
         if any("network" not in socket.attributes for socket in sockets):
             lines.append(f'\n[case]\nnetwork = "ib0"  {_MARK}the interface between compute nodes')
-        lines.append(f'\n[launcher]\nname = "slurm"\n{_MARK}options = ["--partition=…", "--time=…"]')
+        lines.append(f'\n[launcher]\nname = "slurm"\n{_MARK}options = ["--partition=…"]')
         lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
     for name in names:
         lines += ["", *_participant(name, starts[name], bounds.get(name, AcceptedRanks()), case)]

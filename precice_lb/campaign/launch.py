@@ -8,7 +8,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from precice_lb.campaign.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.campaign.read import study_from
 from precice_lb.campaign.schedulers import body, exports, scontrol
 from precice_lb.campaign.study import Study
+from precice_lb.campaign.time_limit import has_time, production_time_limit, without_time
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
 from precice_lb.case.read import overlaid
@@ -141,7 +142,14 @@ def on_login_node() -> bool:
     return has_slurm and "slurmctld" in scontrol("ping").lower()
 
 
-def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
+def write_scripts(
+    study: Study,
+    split: Mapping[str, int],
+    directory: Path,
+    *,
+    window_seconds: float = math.nan,
+    stated_options: Collection[str] = (),
+) -> list[Path]:
     """Write ``run.sh`` and ``job.sbatch`` for a split into a directory.
 
     Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
@@ -149,6 +157,27 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     them as the study's launcher does where that is ``mpiexec``, a template or, in an allocation, ``srun``; else with
     this machine's ``mpiexec`` where there is one. Where more ranks than this machine has cores are to be pinned, cores
     are counted from 0. Participants in turns are pinned to the same cores, by ``run.sh`` alone.
+
+    The time limit of ``job.sbatch`` follows from the time windows of the whole run; time limits among the study's
+    options are those of calibration runs.
+
+    Parameters
+    ----------
+    study : Study
+        Its case, commands and launcher.
+    split : mapping from participant to int
+        Ranks, or cores of participants with threads.
+    directory : Path
+        Where the scripts are written; it is made if it is missing.
+    window_seconds : float
+        Upper bound of the seconds per time window of the split; NaN if it is not known.
+    stated_options : collection of str
+        Options of the job that are stated for this job alone: their time limit counts.
+
+    Returns
+    -------
+    list of Path
+        The scripts that were written.
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
@@ -156,7 +185,9 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())
     # Steps of a job have cores of their own.
-    contents = {} if study.machine.shared else {folder / "job.sbatch": _job(study, plan)}
+    contents = (
+        {} if study.machine.shared else {folder / "job.sbatch": _job(study, plan, window_seconds, stated_options)}
+    )
     contents |= _shell(study, plan)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -194,17 +225,31 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
 
-def _job(study: Study, plan: RunPlan) -> str:
+def _job(study: Study, plan: RunPlan, window_seconds: float, stated_options: Collection[str]) -> str:
     """Return the job script for Slurm."""
     launcher, name = study.launcher, visible(plan.name)
+    tasks = [replace(task, options=without_time(task.options, stated_options)) for task in plan.tasks]
+    plan = replace(plan, tasks=tuple(tasks))
     # Arguments of another program are none of srun.
     keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin",)
     slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
-    header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
+    components = resource_options(plan.tasks, without_time(slurm.options, stated_options))
+    explanation = ""
+    if not all(map(has_time, components)):
+        limit = production_time_limit(read_configuration(study.configuration_path), window_seconds)
+        explanation = f"{visible(limit.comment)}\n"
+        if limit.minutes is not None:
+            components = [_limited(component, limit.minutes) for component in components]
+    header = job_header(shlex.quote(name), f"{name}-%j.log", components)
     is_wide = study.case.network != "lo" and total_nodes(plan.tasks) != 1
     doubt = f"# {visible(text)}\n" if is_wide and (text := _without_network(study)) else ""
     setup = "".join(f"{line}\n" for line in slurm.setup)
-    return header + _script(study, plan, slurm, "sbatch job.sbatch", f"{doubt}\n{UNSET_OPTIONS}{setup}")
+    return header + _script(study, plan, slurm, "sbatch job.sbatch", f"{explanation}{doubt}\n{UNSET_OPTIONS}{setup}")
+
+
+def _limited(component: Sequence[str], minutes: int) -> list[str]:
+    """Return the options of a component of a job with a time limit, unless they state one."""
+    return [*component] if has_time(component) else [f"--time={minutes}", *component]
 
 
 def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before: str) -> str:

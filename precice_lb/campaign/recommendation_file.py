@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -32,6 +34,8 @@ class WrittenRecommendation:
         Version of each participant that has several.
     parameters : dict of str to float
         Parameter values for which the split is recommended.
+    interval : tuple of (float or None, float or None)
+        Bounds of the seconds per time window; None if they are not known.
     """
 
     split: dict[str, int]
@@ -39,6 +43,7 @@ class WrittenRecommendation:
     unit: str
     versions: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, float] = field(default_factory=dict)
+    interval: tuple[float | None, float | None] = (None, None)
 
 
 def read_recommendation(directory: Path) -> WrittenRecommendation | None:
@@ -55,6 +60,33 @@ def read_recommendation(directory: Path) -> WrittenRecommendation | None:
         The file is damaged, or has another format version.
     """
     return read_json(directory / RECOMMENDATION_FILE, WrittenRecommendation, RECOMMENDATION)
+
+
+def longest_window_seconds(directory: Path, split: Mapping[str, int], versions: Mapping[str, str]) -> float:
+    """Return the upper bound of the window time of a split, if it is the one that a campaign recommends.
+
+    Parameters
+    ----------
+    directory : Path
+        Directory of the campaign.
+    split : mapping from participant to int
+        Ranks, or cores.
+    versions : mapping from participant to str
+        The version of each participant, empty for participants without versions.
+
+    Returns
+    -------
+    float
+        Seconds per time window; NaN for another split, without a recommendation, or without an interval.
+    """
+    recommendation = read_recommendation(directory)
+    if recommendation is None:
+        return math.nan
+    is_recommended = recommendation.split == split and recommendation.versions.items() <= versions.items()
+    if not is_recommended:
+        return math.nan
+    upper_bound = recommendation.interval[1]
+    return math.nan if upper_bound is None else upper_bound
 
 
 def recommended_split(directory: Path) -> dict[str, int]:

@@ -56,7 +56,9 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     recommendation = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_recommendation(recommendation, place, [place])
-    scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, place / "launch")
+    chosen = study.chosen(recommendation.versions)
+    longest_window = recommendation.interval[1]
+    scripts = write_scripts(chosen, recommendation.split, place / "launch", window_seconds=longest_window)
     written += scripts
     start_script = _start_script(scripts, study)
     start_scripts = () if start_script is None else (start_script,)
@@ -67,8 +69,18 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
         name_files(written)
     print_answer(recommendation, advice, verbose=verbose)
     if start_script is not None:
+        name_missing_limit(start_script)
         say(f"start it: {script_command(start_script)}")
     say(f"all results: {place}{f'; page: {pages[0]}' if pages else ''}")
+
+
+def name_missing_limit(script: Path) -> None:
+    """Say that a job script asks for no time limit, and why, where that is so."""
+    from precice_lb.campaign.time_limit import missing_limit
+
+    problem = missing_limit(script)
+    if problem:
+        say(problem)
 
 
 def _start_script(scripts: Sequence[Path], study: Study) -> Path | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import Settings, app, named_values, split_values
-from precice_lb.cli.flow import name_files
+from precice_lb.cli.flow import name_files, name_missing_limit
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.text import say, script_command
@@ -136,8 +136,9 @@ def launch(
         with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
             return _start(of_case, cores, Path(temporary))
     folder = write or _FOLDER
-    name_files(write_scripts(of_case, cores, folder))
+    name_files(write_scripts(of_case, cores, folder, stated_options=_stated_options(tables)))
     script = os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh"))
+    name_missing_limit(Path(script))
     say(f"nothing was started; start it: {script_command(script)}")
     return 0
 
@@ -156,7 +157,8 @@ def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, w
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.campaign import read_study
     from precice_lb.campaign.launch import write_scripts
-    from precice_lb.campaign.recommendation_file import recommended_split
+    from precice_lb.campaign.recommendation_file import longest_window_seconds, recommended_split
+    from precice_lb.case.read import tables_from
     from precice_lb.recommend.result import RECOMMENDATION_FILE
 
     study = read_study(path, settings)
@@ -165,11 +167,32 @@ def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, w
         known = study.names_and_versions
         study, ranks = study.started(split_values(split, known) if split else recommended_split(place))
         study.require_split(ranks)
+        versions = {participant.name: participant.version for participant in study.participants}
+        window_seconds = longest_window_seconds(place, ranks, versions)
     except StudyError as error:
         where = f"{study.path}: --split" if split else str(place / RECOMMENDATION_FILE)
         raise DataError(f"{where}: {error}") from error
-    name_files(write_scripts(study, ranks, write or place / _FOLDER))
+    folder = write or place / _FOLDER
+    stated = _stated_options(tables_from(settings))
+    name_files(write_scripts(study, ranks, folder, window_seconds=window_seconds, stated_options=stated))
+    if study.launcher.name == "slurm":
+        name_missing_limit(folder / "job.sbatch")
     return 0
+
+
+def _stated_options(tables: object) -> set[str]:
+    """Return the options of jobs in tables of the command line, wherever they stand there."""
+    if isinstance(tables, list):
+        return set().union(*map(_stated_options, tables))
+    if not isinstance(tables, dict):
+        return set()
+    stated: set[str] = set()
+    for key, value in tables.items():
+        if key == "options":
+            stated.update([value] if isinstance(value, str) else value)
+        else:
+            stated |= _stated_options(value)
+    return stated
 
 
 def _launcher_here(settings: Sequence[str], *, writes: bool) -> str:

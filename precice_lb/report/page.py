@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from precice_lb.campaign.time_limit import missing_limit
 from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
 from precice_lb.dataset.records import mean_known
@@ -129,6 +130,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield comparison_chart(recommendation)
     yield Paragraph(view.gain(recommendation, names))
     yield CodeBlock("How to launch", "\n".join(_launch_lines(evidence)))
+    yield from (Paragraph(problem, "missing") for problem in map(missing_limit, evidence.start_scripts) if problem)
     yield from (Paragraph(str(warning), "warning") for warning in recommendation.warnings)
     yield view.split_table(recommendation, names)
     yield from view.versions_tables(recommendation, names)

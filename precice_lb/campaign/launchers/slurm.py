@@ -32,16 +32,21 @@ GPU_OPTIONS = ("--gres", "--gpus", "-G")
 _LONGEST_WAIT = 300
 _OPTION = re.compile(r"--(?P<name>[\w-]+)(?:(?:=|\s+)(?P<value>.*))?|-(?P<letter>\w)\s*(?P<rest>.*)", re.DOTALL)
 _LETTERS = {"B": "extra-node-info", "c": "cpus-per-task", "G": "gpus", "I": "immediate", "m": "distribution"}
-_LETTERS |= {"N": "nodes", "n": "ntasks", "O": "overcommit"}
+_LETTERS |= {"N": "nodes", "n": "ntasks", "O": "overcommit", "t": "time"}
 # Options that Slurm refuses beside another one.
 _INSTEAD = {"hint": {"threads-per-core", "cpu-bind", "ntasks-per-core"}, "mem-per-cpu": {"mem"}, "mem-per-gpu": {"mem"}}
 # Options with which ranks may come to share a core.
 _CROWDING = re.compile(r"overcommit=.*|(?:threads|ntasks)-per-core=(?!1$).*|hint=multithread")
 
 
+def split_options(text: str) -> list[str]:
+    """Return the options that stand in one text: ``--time=10 -N 2`` has two."""
+    return re.split(r"\s+(?=--?[A-Za-z])", text)
+
+
 def named(options: Sequence[str]) -> dict[str, str]:
     """Return the values of options by their whole names; of two alike the last counts, as it does for Slurm."""
-    parts = (part for text in options for part in re.split(r"\s+(?=--?[A-Za-z])", text))
+    parts = (part for text in options for part in split_options(text))
     return {
         match["name"] or _LETTERS.get(match["letter"], match["letter"]): match["value"] or match["rest"] or ""
         for match in filter(None, map(_OPTION.fullmatch, parts))
@@ -171,7 +176,8 @@ class SlurmLauncher(StepLauncher):
     Parameters
     ----------
     options : sequence of str
-        Options of the job, one each: ``["--partition=main", "--account=a1"]``.
+        Options of the job, one each: ``["--partition=main", "--account=a1"]``. A ``--time`` among them is for
+        calibration runs alone; the time limit of production follows from its time windows.
     setup : sequence of str
         Lines of the job script before the participants, such as ``"module load openmpi"``.
     """
