@@ -59,7 +59,7 @@ class Session:
         programs = place / "bin"
         program(programs / "precice-lb", f'exec {shlex.quote(sys.executable)} -m precice_lb "$@"')
         # Nothing is to be left in the home of whoever runs the tests.
-        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place))
+        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place), COLUMNS="100")
         self.environment["PATH"] = os.pathsep.join(
             [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
