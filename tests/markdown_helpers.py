@@ -1,4 +1,4 @@
-"""Blocks, links and anchors of the Markdown files of this repository."""
+"""Sections, blocks, links and anchors of the Markdown files of this repository."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SHELLS = ("bash", "sh", "shell", "console")
 PROGRAMS = ("make ", "precice-lb ", "python ", "pip ", "mpiexec ", "srun ", "sbatch ", "export ", "cd ", "PRECICE_LB_")
 # Written by docs/generated.py from other files.
 _MADE = ("docs/api/", "docs/tutorials/", "docs/_build/")
-_MARKER = re.compile(r"<!-- (not run|run in full|run in): (.+?) -->")
+_MARKER = re.compile(
+    r"<!-- (not run|run in full|run in|not compared|printed by|printed in full by): (.+?) -->", re.DOTALL
+)
 # What `docs/generated.py` puts other text for.
 _DIRECTIVE = re.compile(r"\{[\w-]+\}")
 
@@ -63,23 +65,75 @@ def _tokens(path: Path) -> list[Token]:
     return MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
 
 
-def blocks(path: Path) -> list[Block]:
-    """Fenced blocks of a page; directives of the documentation's builder are none."""
-    found = []
+@dataclass(frozen=True)
+class Passage:
+    """A paragraph, list or table, and what the HTML comment on the line before it says about its figures.
+
+    Code in it, and what describes its pictures, is no part of the text.
+    """
+
+    path: Path
+    line: int
+    text: str
+    marker: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def _prose(inline: Token) -> str:
+    """Return the text of a paragraph, item or cell without code and pictures."""
+    words = []
+    for child in inline.children or ():
+        if child.type == "text":
+            words.append(child.content)
+        elif child.type in ("softbreak", "hardbreak", "code_inline"):
+            words.append(" ")
+    return "".join(words)
+
+
+@cache
+def sections(path: Path) -> list[list[Block | Passage]]:
+    """Return blocks and passages of a page, by the headings that they stand below.
+
+    Directives of the documentation's builder are no blocks.
+    """
+    found: list[list[Block | Passage]] = [[]]
     marker = ("", "")
+    passage_line = 0
+    passage_marker = ("", "")
+    passage_texts: list[str] = []
     for token in _tokens(path):
+        if token.type == "heading_open":
+            found.append([])
         if token.type == "html_block":
             match = _MARKER.fullmatch(token.content.strip())
-            marker = (match[1], match[2]) if match else ("", "")
+            marker = (match[1], " ".join(match[2].split())) if match else ("", "")
         elif token.type == "fence" and token.map is not None:
             words = token.info.split()
             language = words[0] if words else ""
             if not _DIRECTIVE.fullmatch(language):
-                found.append(Block(path, token.map[0] + 1, language, token.content, *marker))
+                found[-1].append(Block(path, token.map[0] + 1, language, token.content, *marker))
             marker = ("", "")
-        elif token.nesting >= 0 and token.type != "inline":
+        elif token.type == "inline":
+            passage_texts.append(_prose(token))
+        elif token.level == 0 and token.nesting == 1 and token.map is not None:
+            passage_line = token.map[0] + 1
+            passage_marker = marker
+            passage_texts = []
+            marker = ("", "")
+        elif token.level == 0 and token.nesting == -1 and token.type != "heading_close":
+            found[-1].append(Passage(path, passage_line, "\n".join(passage_texts), *passage_marker))
+        elif token.nesting >= 0:
             marker = ("", "")
     return found
+
+
+def blocks(path: Path) -> list[Block]:
+    """Return the fenced blocks of a page."""
+    return [part for section in sections(path) for part in section if isinstance(part, Block)]
 
 
 def command_lines(block: Block) -> list[str]:

@@ -1,9 +1,14 @@
-"""Blocks of code in README, docs, tutorials and configs do what they say: they run as written.
+"""Blocks of code in README, docs, tutorials, configs and benchmarks run as written, and print what the text says.
 
 Blocks of a page run in their order in a fresh copy of what they need. An HTML comment on the line before a block says
 otherwise: ``<!-- not run: reason -->`` (a cluster, a user's own files), ``<!-- run in full: reason -->`` (with
 `FULL_COUNTS`: it takes minutes), ``<!-- run in: directory -->``. Commands of tutorials run with `FULL_COUNTS`.
 Neighbouring blocks that start solvers run at the same time, as the terminals that their texts speak of.
+
+What stands below such a block in its section is compared with what it printed: the lines of a block of output, and the
+figures of the text (see `figure_helpers`). An HTML comment on the line before says otherwise: ``<!-- not compared:
+reason -->`` leaves out a passage, and the numbers of a block of output; ``<!-- printed by: command -->`` names the
+command that prints the figures of the next passage, ``<!-- printed in full by: command -->`` one that takes minutes.
 """
 
 from __future__ import annotations
@@ -21,9 +26,10 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import program
 from conftest import FULL_COUNTS
-from markdown_helpers import ROOT, Block, blocks, command_lines, is_commands, pages
+from figure_helpers import unprinted_figures, wrong_parts
+from markdown_helpers import ROOT, Block, Passage, blocks, command_lines, is_commands, pages, sections
 
-SECONDS = 900
+SECONDS = 1800
 
 
 def _starts_solvers(block: Block) -> bool:
@@ -43,7 +49,7 @@ class Session:
 
     def __init__(self, page: Path, place: Path) -> None:
         self.root = place / "copy"
-        for name in ("configs", "tutorials", "tests/data", "docs/notebooks", "docker"):
+        for name in ("benchmarks", "configs", "tutorials", "tests/data", "docs/notebooks", "docker"):
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__", "*-store"))
         inside = page.relative_to(ROOT)
@@ -53,17 +59,28 @@ class Session:
         programs = place / "bin"
         program(programs / "precice-lb", f'exec {shlex.quote(sys.executable)} -m precice_lb "$@"')
         # Nothing is to be left in the home of whoever runs the tests.
-        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place))
+        self.environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", HOME=str(place), COLUMNS="100")
         self.environment["PATH"] = os.pathsep.join(
             [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
 
-    def run(self, group: list[Block]) -> None:
-        """Run a block, or neighbouring ones that start solvers at the same time."""
-        logs = [self.root.parent / f"{number}.log" for number in range(len(group))]
-        started = [self._start(block, log, alone=len(group) == 1) for block, log in zip(group, logs, strict=True)]
+    def run(self, group: list[Block]) -> dict[Block, str]:
+        """Run a block, neighbouring ones that start solvers at the same time, or Python as one program.
+
+        Returns
+        -------
+        dict
+            What each block printed.
+        """
+        programs = [group] if group[0].language == "python" else [[block] for block in group]
+        logs = [self.root.parent / f"{number}.log" for number in range(len(programs))]
+        started = []
+        for program_blocks, log in zip(programs, logs, strict=True):
+            started.append(self._start(program_blocks, log, alone=len(programs) == 1))
         failed = []
-        for block, log, process in zip(group, logs, started, strict=True):
+        outputs = {}
+        for program_blocks, log, process in zip(programs, logs, started, strict=True):
+            name = program_blocks[0].name
             try:
                 code = process.wait(timeout=SECONDS)
             except subprocess.TimeoutExpired:
@@ -71,15 +88,21 @@ class Session:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(each.pid, signal.SIGTERM)
                 said = log.read_text(errors="replace")[-3000:]
-                pytest.fail(f"{block.name}: still running after {SECONDS} seconds\n{said}")
+                pytest.fail(f"{name}: still running after {SECONDS} seconds\n{said}")
+            output = log.read_text(errors="replace")
             if code:
-                failed.append(f"{block.name}: exit code {code}\n{log.read_text(errors='replace')[-3000:]}")
+                failed.append(f"{name}: exit code {code}\n{output[-3000:]}")
+            outputs.update(dict.fromkeys(program_blocks, output))
         assert not failed, "\n".join(failed)
+        return outputs
 
-    def _start(self, block: Block, log: Path, *, alone: bool) -> subprocess.Popen[bytes]:
+    def _start(self, program_blocks: list[Block], log: Path, *, alone: bool) -> subprocess.Popen[bytes]:
+        block = program_blocks[0]
         if block.language == "python":
-            # The block's own line numbers in tracebacks.
-            text = "\n" * block.line + block.text
+            # The blocks' own line numbers in tracebacks.
+            text = ""
+            for part in program_blocks:
+                text += "\n" * (part.line - text.count("\n")) + part.text
             lines = [f"exec {shlex.quote(sys.executable)} -c {shlex.quote(text)}"]
         else:
             lines = ["set -eo pipefail", *command_lines(block)]
@@ -99,27 +122,63 @@ class Session:
             )
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in pages() if any(map(_runs_now, blocks(page)))],
-    ids=lambda p: p.relative_to(ROOT).as_posix(),
-)
-def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    session = Session(page, tmp_path)
+def _groups(page: Path) -> list[list[Block]]:
+    """Return the blocks of a page that run now; those of a group run at the same time, or as one Python program."""
     groups: list[list[Block]] = []
     for block in filter(_runs_now, blocks(page)):
-        beside = groups and _starts_solvers(block) and _starts_solvers(groups[-1][-1])
-        python = groups and block.language == groups[-1][-1].language == "python"
-        if beside:
+        last = groups[-1][-1] if groups else None
+        is_beside = last is not None and _starts_solvers(block) and _starts_solvers(last)
+        # Later blocks of Python may use what earlier ones defined.
+        continues_python = last is not None and block.language == last.language == "python"
+        if is_beside or continues_python:
             groups[-1].append(block)
-        elif python:
-            # One after the other in one process: later blocks may use what earlier ones defined.
-            last = groups[-1].pop()
-            between = "\n" * (block.line - last.line - last.text.count("\n"))
-            groups[-1].append(
-                Block(page, last.line, "python", last.text + between + block.text, last.marker, last.reason)
-            )
         else:
             groups.append([block])
-    for group in groups:
-        session.run(group)
+    return groups
+
+
+@pytest.mark.parametrize("page", list(filter(_groups, pages())), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_blocks_of_a_page_run_and_print_what_the_text_says(page: Path, tmp_path: Path) -> None:
+    session = Session(page, tmp_path)
+    outputs: dict[Block, str] = {}
+    for group in _groups(page):
+        outputs |= session.run(group)
+    wrong = []
+    for section in sections(page):
+        wrong += wrong_parts(section, outputs)
+    assert not wrong, "\n".join(wrong)
+
+
+def _passages_by_command(marker: str) -> dict[str, list[Passage]]:
+    """Return the passages whose figures a command prints, by the command that the mark names."""
+    found: dict[str, list[Passage]] = {}
+    for page in pages():
+        for section in sections(page):
+            for part in section:
+                if isinstance(part, Passage) and part.marker == marker:
+                    found.setdefault(part.reason, []).append(part)
+    return found
+
+
+def _check_printed_figures(command: str, passages: list[Passage], directory: Path) -> None:
+    block = Block(ROOT / "README.md", passages[0].line, "bash", command, "", "")
+    (output,) = Session(block.path, directory).run([block]).values()
+    wrong = []
+    for passage in passages:
+        wrong += [f"{passage.name}: {figure}" for figure in unprinted_figures(passage.text, output)]
+    assert not wrong, "\n".join(wrong)
+
+
+QUICK = _passages_by_command("printed by")
+LONG = _passages_by_command("printed in full by")
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_figures_are_those_that_the_named_command_prints(command: str, tmp_path: Path) -> None:
+    _check_printed_figures(command, QUICK[command], tmp_path)
+
+
+@pytest.mark.slow("commands of minutes")
+@pytest.mark.parametrize("command", LONG)
+def test_figures_are_those_that_the_named_command_prints_in_minutes(command: str, tmp_path: Path) -> None:
+    _check_printed_figures(command, LONG[command], tmp_path)
