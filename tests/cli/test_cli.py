@@ -129,7 +129,7 @@ def test_the_demo_runs_in_the_current_directory(
 
     def recommended(study: Study, directory: Path, **_: object) -> None:
         places.append(directory.resolve())
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         (directory / "recommendation.json").write_text('{"total_ranks": 16, "split": {"Inner": 11, "Outer": 5}}')
 
     monkeypatch.setattr(commands, "run_and_recommend", recommended)
