@@ -23,11 +23,11 @@ _EXIT_CODES = (
     "standard error; 3 a threshold was reached (watch); 130 interrupted. run passes on that of the "
     "solver, launch that of the first that failed."
 )
-# What functions behind the commands call options, in their errors.
-_TYPED = {
-    "expected budget as": "expected --ranks as",
-    "expected seed as": "expected --seed as",
-    "expected cores_per_node": "expected --cores-per-node",
+# Arguments of functions behind the commands, as their errors name them, and the options of commands that give them.
+_OPTIONS = {
+    "expected budget as": ("expected --ranks as", ("recommend", "report")),
+    "expected seed as": ("expected --seed as", ("recommend", "report", "calibrate")),
+    "expected cores_per_node": ("expected --cores-per-node", ("recommend", "report")),
 }
 _WITH_KEYS = ("recommend", "report", "launch", "calibrate")
 
@@ -92,8 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
         text = " ".join(str(error).split())
-        for words, option in _TYPED.items():
-            text = text.replace(words, option)
+        for argument_text, (option_text, commands) in _OPTIONS.items():
+            if tokens[0] in commands:
+                text = text.replace(argument_text, option_text)
         # The command has few options of its own: most settings are keys of a study.
         if isinstance(error, UnknownOptionError) and tokens[0] in _WITH_KEYS:
             text += " Keys of a study are set by --set KEY=VALUE; configs/README.md lists them."

@@ -124,8 +124,7 @@ def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], flo
             numbers = rows["name"] if TABLES[table].names else np.zeros(len(rows), np.int64)
             seconds = np.bincount(numbers, rows[column], len(names)) * 1e-9 / len(windows)
             for name, mean in zip(names, seconds.tolist(), strict=True):
-                # Earlier versions cut long names, so that two may be the same.
-                values[table, name] = values.get((table, name), 0.0) + mean
+                values[table, name] = mean
     features = store.names("counts")
     values |= {("counts", features[row["name"]]): row["count"] for row in store.rows("counts")}
     if len(meshes := store.rows("meshes")):

@@ -38,7 +38,7 @@ SENTENCES = {
     ),
     "more-nodes": (
         "{participants} would get more ranks than ever measured, perhaps of more nodes, where solvers scale anew: say "
-        "how many cores a node has (--cores-per-node)."
+        "how many cores a node has, such as --set machine.cores_per_node=48."
     ),
     "only-participant": "{participant} is the only participant: nothing to split; give measurements of its partners.",
     "shared-cores": (

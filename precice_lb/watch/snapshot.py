@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.text import to_jsonable
 from precice_lb.watch.convergence import Convergence
+
+if TYPE_CHECKING:
+    from precice_lb.recommend.remarks import Remark
 
 #: Version of what `Snapshot.to_dict` gives.
 FORMAT_VERSION = 1
@@ -223,7 +226,7 @@ def rebalance(
         restart_seconds=restart_seconds,
         windows_to_pay=float(windows),
         basis=basis,
-        warnings=tuple(map(str, result.warnings)),
+        warnings=tuple(map(_warning_text, result.warnings)),
         layouts=result.layouts,
     )
 
@@ -240,3 +243,13 @@ def _of_running_versions(measurements: Measurements, versions: Mapping[str, str]
                 f"{', '.join(other or 'none' for other in known)}; measure it"
             )
     return measurements.of_versions(running)
+
+
+def _warning_text(warning: Remark) -> str:
+    """Return the sentence of a warning; ``watch`` itself does not take the cores of a node."""
+    if warning.code != "more-nodes":
+        return str(warning)
+    return (
+        f"{warning.values['participants']} would get more ranks than ever measured, perhaps on more nodes, where "
+        "solvers scale differently: precice-lb recommend takes how many cores a node has (--cores-per-node)."
+    )

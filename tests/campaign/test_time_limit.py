@@ -65,7 +65,13 @@ def test_time_limit_counts_windows_until_max_time(tmp_path: Path) -> None:
 
 def test_time_limit_is_unknown_if_the_number_of_windows_is(tmp_path: Path) -> None:
     study = read_study(study_of(tmp_path))
-    changed(study.configuration_path, ('<max-time-windows value="1000" />', ""))
+    changed(
+        study.configuration_path,
+        ("<coupling-scheme:parallel-explicit>", "<coupling-scheme:serial-explicit>"),
+        ("</coupling-scheme:parallel-explicit>", "</coupling-scheme:serial-explicit>"),
+        ('<max-time-windows value="1000"', '<max-time value="20"'),
+        ('<time-window-size value="1"', '<time-window-size value="-1" method="first-participant"'),
+    )
 
     limit = production_time_limit(read_configuration(study.configuration_path), 3.0)
 

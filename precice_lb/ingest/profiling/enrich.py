@@ -46,13 +46,13 @@ def enrich(stores: Sequence[RankFile]) -> list[RankFile]:
     list of RankFile
         In the same order. Metadata ``timing_source`` says what was joined, ``timing_problem`` what is missing, why,
         and what to set; ``receives_data`` whether the rank waits for data. Ranks already joined are returned as they
-        are, and so are those of the embedded backend of before, which told the recorder itself.
+        are, and so are those whose file has all waits, such as imported ones.
     """
     return [store if _is_told(store) else _joined(store) for store in stores]
 
 
 def _is_told(store: RankFile) -> bool:
-    """Whether waits are known: the file was joined, or the backend told the recorder, as the embedded one once did."""
+    """Whether the waits are known: the file was joined with a profiling file, or has the wait of every call."""
     waits = store.advances["wait_ns"]
     return "timing_source" in store.metadata or bool(len(waits) and (waits != NOT_MEASURED).all())
 
