@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from calibrate_helpers import (
     COUPLED,
     DRIVER,
     SOLVER,
+    changed,
     recording,
     run_study,
     state_of,
@@ -24,6 +26,8 @@ from clock_helpers import study_environment
 from slurm_helpers import ask, submit, wait_until
 
 from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -124,3 +128,36 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
     assert [record.outcome for record in result.runs] == ["finished"]
     assert events[0].kind == "resumed"
     assert str(events[0]) == (f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank")
+
+
+def test_printed_command_submits_the_recommended_split(
+    shell: str, tmp_path: Path, mpi: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "Größe 1"
+    directory.mkdir()
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--time=3"]'
+    splits = "splits = [{Left=1, Right=2}, {Left=2, Right=1}]"
+    path = write_slurm_study(directory, launcher, solver=COUPLED, runs=splits, extra=study_environment())
+    recording(path, Left=0.06, Right=0.04)
+    # 8 windows last less than a minute at any split.
+    changed(
+        directory / "case" / "precice-config.xml", ('<max-time-windows value="1000"', '<max-time-windows value="8"')
+    )
+    monkeypatch.chdir(directory)
+    assert main(["calibrate", path.name]) == 0
+    output = capsys.readouterr().out
+    (command,) = re.findall(r"^start it: (.*)$", output, flags=re.MULTILINE)
+    assert command.startswith("sbatch ")
+
+    submitted = subprocess.run([shell, "-c", command], capture_output=True, text=True, check=True, timeout=60)
+
+    job = re.fullmatch(r"Submitted batch job (\d+)\n", submitted.stdout)
+    assert job is not None
+    wait_until(lambda: "JobState=COMPLETED" in ask("scontrol", "show", "job", job[1]), what="the end of the job")
+    # From 8 windows and a fifth more; calibration runs had three minutes.
+    script = (directory / "study-campaign" / "launch" / "job.sbatch").read_text()
+    assert re.findall(r"#SBATCH --time=(.*)", script) == ["1"]
+    assert "# Time limit: 8 time windows of at most " in script
+    split = json.loads((directory / "study-campaign" / "recommendation.json").read_text())["split"]
+    (run,) = load_runs([directory / "case"])
+    assert {name: part.ranks for name, part in run.participants.items()} == split
