@@ -23,7 +23,7 @@ import real_curves
 from matplotlib.figure import Figure
 
 from precice_lb import recommend_split
-from precice_lb.report.charts import CHARTS
+from precice_lb.report.charts import landscape_chart
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "tutorials" / "adapt-your-solver" / "recorded"
@@ -78,7 +78,7 @@ def draw_split(path: Path) -> None:
         subprocess.run(command, check=True)
         configuration = RECORDED.parent / "precice-config.xml"
         found = recommend_split(stores, 16, coupling=configuration, present={"Left": 8, "Right": 8})
-    CHARTS["landscape"](found).figure.savefig(path)
+    landscape_chart(found).figure.savefig(path)
 
 
 if __name__ == "__main__":
