@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from numpy.lib import recfunctions
 from report_helpers import refused
-from store_helpers import row, write_store
+from store_helpers import contents, row, write_store
 from test_hostile_stores import blocks, fill, write_blocks
 
 from precice_lb.exceptions import StoreError
+from precice_lb.export import export_merged
 from precice_lb.rooms import hooks
 from precice_lb.store import ADVANCES, TABLES, read_store
 from precice_lb.store.columns import INDISPENSABLE, Column
+from precice_lb.store.merged import read_merged
 
 hooks("columns")
 ROOT = Path(__file__).parents[2]
@@ -100,6 +102,48 @@ def test_missing_indispensable_column_is_refused(
         assert path.name in refused(capsys, "summary", path.parent)
 
 
+@pytest.fixture
+def merged(tmp_path: Path) -> Path:
+    """Merged file of two ranks with rows in every table."""
+    fill(tmp_path / "ranks", ranks=2)
+    return export_merged([tmp_path / "ranks"], tmp_path / "merged")[0]
+
+
+def test_unknown_columns_of_a_merged_file_are_ignored(merged: Path) -> None:
+    expected = [contents(store) for store in read_merged(merged)]
+    with h5py.File(merged, "r+") as file:
+        file["advances"].create_dataset("color", data=file["advances"]["window"][...], fletcher32=True)
+        for table in ("initialize", "cpu", "meshes"):
+            rows = file[table][...]
+            longer = recfunctions.append_fields(rows, "color", np.arange(len(rows), dtype="<i2"), usemask=False)
+            del file[table]
+            file.create_dataset(table, data=longer, fletcher32=True, chunks=True)
+
+    assert [contents(store) for store in read_merged(merged)] == expected
+
+
+def test_missing_columns_of_a_merged_file_are_not_recorded(merged: Path) -> None:
+    with h5py.File(merged, "r+") as file:
+        del file["advances"]["mapping_ns"]
+        rows = recfunctions.drop_fields(file["initialize"][...], "wait_ns", usemask=False)
+        del file["initialize"]
+        file.create_dataset("initialize", data=rows, fletcher32=True, chunks=True)
+
+    for store in read_merged(merged):
+        assert store.advances["mapping_ns"].tolist() == [-1] * 6
+        assert store.advances["window"].tolist() == [1, 2, 3, 4, 5, 6]
+        assert store.initialize["wait_ns"].tolist() == [-1]
+        assert store.initialize["initialize_ns"].tolist() == [1000]
+
+
+def test_merged_file_without_an_indispensable_column_is_refused(merged: Path) -> None:
+    with h5py.File(merged, "r+") as file:
+        del file["advances"]["solve_ns"]
+
+    with pytest.raises(StoreError, match="expected column solve_ns in /advances"):
+        [store.advances for store in read_merged(merged)]
+
+
 def test_unknown_table_is_ignored(path: Path) -> None:
     expected = read_store(path).advances
     if path.suffix == ".h5":
@@ -154,7 +198,7 @@ RECORD_AND_READ = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from store_helpers import row, write_store
+from store_helpers import contents, row, write_store
 from precice_lb.store import read_store
 path = write_store(Path(sys.argv[1]), [row(1, 0.1, 0.05, 0.01)])
 print(*read_store(path).initialize["cpu_ns"], *read_store(Path(sys.argv[3])).initialize["cpu_ns"])
