@@ -427,7 +427,7 @@ def _store_columns() -> str:
             lines += [f"## `/{table.name}`", ""]
             lines += ["| column | type | unit | meaning | not recorded |", "|---|---|---|---|---|"]
             for column in table.columns:
-                missing = "required" if column.not_recorded is None else f"{column.not_recorded:g}"
+                missing = "required" if column.is_required else f"{column.not_recorded:g}"
                 values = (f"`{column.name}`", table.dtype[column.name], column.unit, column.description, missing)
                 lines.append(f"| {' | '.join(map(str, values))} |")
             lines.append("")

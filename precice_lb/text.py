@@ -85,8 +85,8 @@ def for_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, 
 def script_command(script: str | Path) -> str:
     """Return the command that starts or submits a written script, for any POSIX shell.
 
-    A job script is submitted by ``sbatch``. The path of another script is the command; it has a slash, without which a
-    shell would look for a program of that name.
+    A job script is submitted by ``sbatch``. Any other script is started by its path. A relative path gets ``./`` in
+    front, so that a shell does not search PATH for it, and a directory such as ``-x`` is not taken for an option.
     """
     path = str(script)
     if not path.startswith(("/", "./", "../")):

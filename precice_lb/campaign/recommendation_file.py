@@ -100,7 +100,8 @@ def recommended_split(directory: Path) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        Ranks by participant, or cores. A participant with versions has the chosen one in its key: ``Fluid:gpu``.
+        Ranks of each participant, or its cores if the budget counts cores. A participant with versions is keyed with
+        the chosen one, as in ``Fluid:gpu``.
 
     Raises
     ------

@@ -79,6 +79,11 @@ class Column:
     description: str
     not_recorded: float | None
 
+    @property
+    def is_required(self) -> bool:
+        """Whether a file without the column is refused."""
+        return self.not_recorded is INDISPENSABLE
+
     def __post_init__(self) -> None:
         if self.not_recorded is None:
             return
@@ -191,7 +196,7 @@ def register(
     names_kind: str = f"S{NAME_BYTES}",
     counted: tuple[str, Callable[[Rows], Integers]] | None = None,
 ) -> StoreTable:
-    """Add a table to those that files may have.
+    """Add a table to `TABLES`, and the table of its names if it has one.
 
     Parameters
     ----------
@@ -207,16 +212,16 @@ def register(
     Raises
     ------
     ValueError
-        If there is a table of one of these names.
+        If a table called ``name`` or ``names`` is already registered.
     """
-    tables = [StoreTable(name, columns, kind, names, counted)]
+    for table_name in (name, names):
+        if table_name in TABLES:
+            raise ValueError(f"table {table_name}: this name is already taken; choose another name")
     if names:
-        tables.insert(0, StoreTable(names, kind=names_kind))
-    for table in tables:
-        if table.name in TABLES:
-            raise ValueError(f"table {table.name}: expected a name of its own, found it taken; choose another name")
-        TABLES[table.name] = table
-    return tables[-1]
+        TABLES[names] = StoreTable(names, kind=names_kind)
+    table = StoreTable(name, columns, kind, names, counted)
+    TABLES[name] = table
+    return table
 
 
 def stored_name(name: str) -> str:

@@ -139,15 +139,15 @@ def _starts(file: h5py.File, of: StoreTable, index: Rows) -> Integers:
 
 
 def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Find the columns of ``advance`` that the file has, unread."""
+    """Return the datasets of the columns of ``/advances``, one per column, without reading them."""
     group = item(file, "advances", "Group")
     if group is None:
         raise StoreError("expected /advances, found none")
     columns = {}
     for column in ADVANCES.columns:
         if column.name in group:
-            columns[column.name] = dataset(group, column.name, np.dtype(column.dtype), 2)
-        elif column.not_recorded is None:
+            columns[column.name] = dataset(group, column.name, np.dtype(column.dtype), dimensions=2)
+        elif column.is_required:
             raise missing_column("advances", column.name, group)
     return columns
 

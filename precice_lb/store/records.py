@@ -188,16 +188,16 @@ _LARGEST_SUM = 1 << 60
 
 
 def table_rows(name: str, rows: Values) -> Values:
-    """Read rows as those of a table, by the names of their columns.
+    """Convert the rows of a file to the columns of a table, matched by name.
 
-    Columns that they lack say "not recorded"; columns that the table lacks are left out.
+    A missing optional column is filled with its value for "not recorded". A column that the table lacks is left out.
 
     Parameters
     ----------
     name : str
         The table, of `precice_lb.store.columns.TABLES`.
     rows : ndarray, shape (n,)
-        As a file has them.
+        Rows as they are stored in the file.
 
     Returns
     -------
@@ -206,11 +206,12 @@ def table_rows(name: str, rows: Values) -> Values:
     Raises
     ------
     StoreError
-        If an indispensable column is missing, or a column has another type or values that nothing has.
+        If an indispensable column is missing, or a column has another type or invalid values.
     """
     table = TABLES[name]
     check_columns(table, rows.dtype)
     if not table.columns:
+        # A table of plain values, such as names or coordinates.
         return rows.astype(table.dtype, copy=False)
     completed = table.completed(rows)
     for column in table.columns:
@@ -237,7 +238,7 @@ def check_columns(table: StoreTable, stored: np.dtype[Any]) -> None:
     for column in table.columns:
         if column.name in present:
             check_type(f"column {column.name} in /{table.name}", stored[column.name], table.dtype[column.name])
-        elif column.not_recorded is None:
+        elif column.is_required:
             raise missing_column(table.name, column.name, present)
 
 

@@ -175,11 +175,14 @@ Readers find metadata, tables and columns by their names, and ignore those that 
 the version as it is."""
 
 
-def check_format(name: Any, version: Any, expected: str = FORMAT, expected_version: int = FORMAT_VERSION) -> None:
-    """Refuse a file of another format or of another version of it."""
-    if name != expected or version != expected_version:
+def check_format(
+    format_name: Any, version: Any, expected_name: str = FORMAT, expected_version: int = FORMAT_VERSION
+) -> None:
+    """Raise a StoreError unless a file's format and format version are the expected ones."""
+    if format_name != expected_name or version != expected_version:
         raise StoreError(
-            f"expected format {expected!r} in version {expected_version}, found {name!r} in version {version!r}; "
+            f"expected format {expected_name!r} in version {expected_version}, found {format_name!r} in version "
+            f"{version!r}; "
             "read it with the version of precice_lb that wrote it"
         )
 

@@ -72,33 +72,34 @@ def is_output(block: Block) -> bool:
     return block.language in ("", "text") and not is_commands(block)
 
 
-def _is_run(block: Block) -> bool:
-    """Whether a block is commands or Python."""
+def _is_runnable(block: Block) -> bool:
+    """Whether a block has commands or Python."""
     return is_commands(block) or block.language == "python"
 
 
 def wrong_parts(section: Iterable[Block | Passage], outputs: dict[Block, str]) -> list[str]:
-    """Say which lines and figures of a section are not printed by the blocks before them.
+    """Return the lines and numbers of a section that the blocks before them do not print.
 
     Parameters
     ----------
     section : iterable of Block or Passage
         Parts of a section, in their order.
     outputs : dict
-        What the blocks that were run printed. What follows a block that was not run is not checked.
+        What the blocks that were run printed. After a block that was not run, nothing is checked until the next block
+        that was run.
     """
     wrong = []
-    # Commands and their outputs; a figure in the text may also be one that a command is given.
-    printed = ""
+    # The commands count, too: a number in the text may be an argument of a command.
+    commands_and_outputs = ""
     for part in section:
-        if isinstance(part, Block) and _is_run(part):
-            printed = f"{printed}\n{part.text}\n{outputs[part]}" if part in outputs else ""
-        elif not printed or part.marker in ("printed by", "printed in full by"):
+        if isinstance(part, Block) and _is_runnable(part):
+            commands_and_outputs = f"{commands_and_outputs}\n{part.text}\n{outputs[part]}" if part in outputs else ""
+        elif not commands_and_outputs or part.marker in ("printed by", "printed in full by"):
             continue
         elif isinstance(part, Passage):
             if part.marker != "not compared":
-                wrong += [f"{part.name}: {figure}" for figure in unprinted_figures(part.text, printed)]
+                wrong += [f"{part.name}: {figure}" for figure in unprinted_figures(part.text, commands_and_outputs)]
         elif is_output(part):
-            lines = unprinted_lines(part.text, printed, numbers=part.marker != "not compared")
+            lines = unprinted_lines(part.text, commands_and_outputs, numbers=part.marker != "not compared")
             wrong += [f"{part.name}: {line}" for line in lines]
     return wrong

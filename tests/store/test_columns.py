@@ -55,9 +55,11 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_unknown_column_is_ignored(path: Path, table: str) -> None:
     expected = read_store(path).rows(table)
     assert len(expected) > 0
-    longer = recfunctions.append_fields(expected, "color", np.arange(len(expected), dtype="<i2"), usemask=False)
+    with_extra_column = recfunctions.append_fields(
+        expected, "color", np.arange(len(expected), dtype="<i2"), usemask=False
+    )
 
-    rewrite_rows(path, table, longer)
+    rewrite_rows(path, table, with_extra_column)
 
     np.testing.assert_array_equal(read_store(path).rows(table), expected)
 
@@ -112,12 +114,15 @@ def merged(tmp_path: Path) -> Path:
 def test_unknown_columns_of_a_merged_file_are_ignored(merged: Path) -> None:
     expected = [contents(store) for store in read_merged(merged)]
     with h5py.File(merged, "r+") as file:
+        # The advances have one dataset per column, the other tables one dataset of rows.
         file["advances"].create_dataset("color", data=file["advances"]["window"][...], fletcher32=True)
         for table in ("initialize", "cpu", "meshes"):
             rows = file[table][...]
-            longer = recfunctions.append_fields(rows, "color", np.arange(len(rows), dtype="<i2"), usemask=False)
+            with_extra_column = recfunctions.append_fields(
+                rows, "color", np.arange(len(rows), dtype="<i2"), usemask=False
+            )
             del file[table]
-            file.create_dataset(table, data=longer, fletcher32=True, chunks=True)
+            file.create_dataset(table, data=with_extra_column, fletcher32=True, chunks=True)
 
     assert [contents(store) for store in read_merged(merged)] == expected
 
@@ -159,9 +164,11 @@ def test_unknown_table_is_ignored(path: Path) -> None:
 def test_spool_with_further_columns_is_read_up_to_its_last_complete_block(tmp_path: Path) -> None:
     path = fill(tmp_path, ranks=1, spool=True)[0]
     expected = read_store(path).advances
-    longer = recfunctions.append_fields(expected, "color", np.arange(len(expected), dtype="<i2"), usemask=False)
+    with_extra_column = recfunctions.append_fields(
+        expected, "color", np.arange(len(expected), dtype="<i2"), usemask=False
+    )
     flushes = []
-    for rows in (longer[:3], longer[3:]):
+    for rows in (with_extra_column[:3], with_extra_column[3:]):
         block = np.zeros(3, [("advances", rows.dtype)])
         block["advances"] = rows
         flushes.append(block)
@@ -205,9 +212,9 @@ print(*read_store(path).initialize["cpu_ns"], *read_store(Path(sys.argv[3])).ini
 """
 
 
-def test_column_of_the_how_to_page_is_recorded_and_missing_in_other_files(tmp_path: Path) -> None:
-    """The difference that the page shows, applied to a copy of the package, makes the column."""
-    other = write_store(tmp_path / "other", [row(1, 0.1, 0.05, 0.01)])
+def test_difference_in_the_how_to_page_adds_a_column(tmp_path: Path) -> None:
+    """Applying the page's difference to a copy of the package adds the column."""
+    file_without_column = write_store(tmp_path / "other", [row(1, 0.1, 0.05, 0.01)])
     shutil.copytree(ROOT / "precice_lb", tmp_path / "precice_lb", ignore=shutil.ignore_patterns("__pycache__"))
     page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
     section = page.partition("\n## A column\n")[2].partition("\n## ")[0]
@@ -215,8 +222,15 @@ def test_column_of_the_how_to_page_is_recorded_and_missing_in_other_files(tmp_pa
     assert "NOT_MEASURED" in difference
 
     subprocess.run(["patch", "-p1", "--fuzz=0"], input=difference, text=True, cwd=tmp_path, check=True)
-    command = [sys.executable, "-c", RECORD_AND_READ, str(tmp_path / "new"), str(ROOT / "tests"), str(other)]
+    command = [
+        sys.executable,
+        "-c",
+        RECORD_AND_READ,
+        str(tmp_path / "new"),
+        str(ROOT / "tests"),
+        str(file_without_column),
+    ]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
-    # Nothing measures it yet, and the other file was written without it.
+    # -1 in the new file: nothing measures it yet. -1 in the other file: it has no such column.
     assert (result.stdout, result.stderr) == ("-1 -1\n", "")
