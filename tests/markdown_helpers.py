@@ -38,19 +38,25 @@ def generated() -> ModuleType:
 
 
 @dataclass(frozen=True)
-class Block:
-    """A fenced block, and what the HTML comment on the line before it says about running it."""
+class _PartOfPage:
+    """A part of a page, which begins on a line."""
 
     path: Path
     line: int
-    language: str
-    text: str
-    marker: str
-    reason: str
 
     @property
     def name(self) -> str:
         return f"{self.path.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Block(_PartOfPage):
+    """A fenced block, and what the HTML comment on the line before it says about running it."""
+
+    language: str
+    text: str
+    marker: str
+    reason: str
 
 
 def pages() -> list[Path]:
@@ -66,21 +72,15 @@ def _tokens(path: Path) -> list[Token]:
 
 
 @dataclass(frozen=True)
-class Passage:
+class Passage(_PartOfPage):
     """A paragraph, list or table, and what the HTML comment on the line before it says about its figures.
 
     Code in it, and what describes its pictures, is no part of the text.
     """
 
-    path: Path
-    line: int
     text: str
     marker: str
     reason: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.path.relative_to(ROOT).as_posix()}:{self.line}"
 
 
 def _prose(inline: Token) -> str:

@@ -43,10 +43,14 @@ from precice_lb.text import plural, say, visible, with_versions
 _THREADS = "OMP_NUM_THREADS"
 # Lets the ranks of an MPI that can do so leave their core while they wait for others.
 _YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-# As `MpiexecLauncher.environment` does. No POSIX shell lists variables by the beginning of their names.
-_WITHOUT_BATCH = (
-    f"for name in $(env | grep -aoE '^({'|'.join(BATCH_PREFIXES)})[A-Za-z0-9_]*='); do\n  unset \"${{name%=}}\"\ndone\n"
-)
+# Lines of a script that unset the variables of batch systems, as `MpiexecLauncher.environment` does. POSIX shells
+# cannot list variables by the beginning of their names.
+_BATCH_VARIABLE = f"^({'|'.join(BATCH_PREFIXES)})[A-Za-z0-9_]*="
+_UNSET_BATCH_VARIABLES = f"""\
+for name in $(env | grep -aoE '{_BATCH_VARIABLE}'); do
+  unset "${{name%=}}"
+done
+"""
 # Lines at the end of a log that are looked at, without those of launchers, and shown.
 _READ, _SHOWN = 60, 8
 
@@ -184,10 +188,10 @@ def write_scripts(
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())
-    # Steps of a job have cores of their own.
-    contents = (
-        {} if study.machine.shared else {folder / "job.sbatch": _job(study, plan, window_seconds, stated_options)}
-    )
+    contents = {}
+    # Steps of a job have cores of their own, so that participants cannot share them.
+    if not study.machine.shared:
+        contents[folder / "job.sbatch"] = _job(study, plan, window_seconds, stated_options)
     contents |= _shell(study, plan)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -219,7 +223,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
                 "  exit 2\n"
                 "fi\n"
             )
-        before += _WITHOUT_BATCH
+        before += _UNSET_BATCH_VARIABLES
     launcher.check(plan.tasks)
     script = f"#!/bin/sh\n{_script(study, plan, launcher, './run.sh', before)}"
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
@@ -239,7 +243,7 @@ def _job(study: Study, plan: RunPlan, window_seconds: float, stated_options: Col
         limit = production_time_limit(read_configuration(study.configuration_path), window_seconds)
         explanation = f"{visible(limit.comment)}\n"
         if limit.minutes is not None:
-            components = [_limited(component, limit.minutes) for component in components]
+            components = [_with_time_limit(component, limit.minutes) for component in components]
     header = job_header(shlex.quote(name), f"{name}-%j.log", components)
     is_wide = study.case.network != "lo" and total_nodes(plan.tasks) != 1
     doubt = f"# {visible(text)}\n" if is_wide and (text := _without_network(study)) else ""
@@ -247,9 +251,11 @@ def _job(study: Study, plan: RunPlan, window_seconds: float, stated_options: Col
     return header + _script(study, plan, slurm, "sbatch job.sbatch", f"{explanation}{doubt}\n{UNSET_OPTIONS}{setup}")
 
 
-def _limited(component: Sequence[str], minutes: int) -> list[str]:
-    """Return the options of a component of a job with a time limit, unless they state one."""
-    return [*component] if has_time(component) else [f"--time={minutes}", *component]
+def _with_time_limit(options: Sequence[str], minutes: int) -> list[str]:
+    """Return the options of one component of a job, with a time limit in front unless they state one."""
+    if has_time(options):
+        return list(options)
+    return [f"--time={minutes}", *options]
 
 
 def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before: str) -> str:

@@ -26,6 +26,13 @@ def test_options_in_warnings_are_options_of_the_command(
     assert option in OPTION.findall(capsys.readouterr().out)
 
 
+def test_setting_in_the_warning_about_nodes_is_accepted(tmp_path: Path) -> None:
+    (setting,) = re.findall(r"--set (\S+=\d+)", SENTENCES["more-nodes"])
+    table = tmp_path / "times.csv"
+    table.write_text("participant,ranks,seconds\nA,1,2\nA,2,1\nB,1,2\nB,2,1\n")
+    assert main(["recommend", str(table), "--ranks", "96", "--set", setting]) == 0
+
+
 def test_watch_names_the_command_that_takes_the_cores_of_a_node() -> None:
     text = _warning_text(remark("more-nodes", participants="Flow"))
     assert text.endswith("precice-lb recommend takes how many cores a node has (--cores-per-node).")

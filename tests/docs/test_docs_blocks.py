@@ -1,14 +1,25 @@
-"""Blocks of code in README, docs, tutorials, configs and benchmarks run as written, and print what the text says.
+"""Run the blocks of code in the documentation, and compare their output with the text.
 
-Blocks of a page run in their order in a fresh copy of what they need. An HTML comment on the line before a block says
-otherwise: ``<!-- not run: reason -->`` (a cluster, a user's own files), ``<!-- run in full: reason -->`` (with
-`FULL_COUNTS`: it takes minutes), ``<!-- run in: directory -->``. Commands of tutorials run with `FULL_COUNTS`.
+Blocks of a page run in their order, in a fresh copy of what they need. Commands of tutorials run with `FULL_COUNTS`.
 Neighbouring blocks that start solvers run at the same time, as the terminals that their texts speak of.
 
-What stands below such a block in its section is compared with what it printed: the lines of a block of output, and the
-figures of the text (see `figure_helpers`). An HTML comment on the line before says otherwise: ``<!-- not compared:
-reason -->`` leaves out a passage, and the numbers of a block of output; ``<!-- printed by: command -->`` names the
-command that prints the figures of the next passage, ``<!-- printed in full by: command -->`` one that takes minutes.
+What stands below a block in its section is compared with what the block printed: lines of a block of output, and the
+numbers of the text (see `figure_helpers`).
+
+An HTML comment on the line before a block or a passage changes this:
+
+``<!-- not run: reason -->``
+    The block needs a cluster, or a user's own files.
+``<!-- run in full: reason -->``
+    The block takes minutes, and runs with `FULL_COUNTS`.
+``<!-- run in: directory -->``
+    Where the block runs.
+``<!-- not compared: reason -->``
+    The passage, or the numbers of a block of output, are not compared.
+``<!-- printed by: command -->``
+    This command prints the numbers of the passage.
+``<!-- printed in full by: command -->``
+    The same for a command that takes minutes; it runs with `FULL_COUNTS`.
 """
 
 from __future__ import annotations
