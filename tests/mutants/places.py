@@ -185,12 +185,12 @@ def sample(root: Path, paths: Sequence[Path], count: int, seed: int) -> list[Mut
     count : int
         Number of mutants; where the modules have fewer places, all places.
     seed : int
-        The same modules and the same seed give the same mutants.
+        The same modules and the same seed give the same mutants, and a smaller count the first of them.
     """
     modules = [PlacesOfModule(root, path) for path in paths]
     places = []
     for module in modules:
         places += [(module, index) for index in range(len(module))]
     generator = random.Random(seed)
-    chosen = generator.sample(places, min(count, len(places)))
-    return [module.mutant(index, generator) for module, index in chosen]
+    generator.shuffle(places)
+    return [module.mutant(index, generator) for module, index in places[:count]]

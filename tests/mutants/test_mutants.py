@@ -38,6 +38,7 @@ def test_every_mutant_is_another_module_that_compiles() -> None:
 def test_a_seed_gives_the_same_mutants() -> None:
     keys = [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 5)]
     assert keys == [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 5)]
+    assert keys[:7] == [mutant.key for mutant in sample(ROOT, [LAYOUT], 7, 5)]
     assert keys != [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 6)]
 
 
