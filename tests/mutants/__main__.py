@@ -117,9 +117,13 @@ def _describe(mutant: Mutant) -> str:
     return f"{mutant.path}:{mutant.line}\n    - {mutant.before}\n    + {mutant.after}"
 
 
-def _say(outcome: Outcome) -> None:
-    if outcome.verdict == "survived":
-        print(f"survived: {_describe(outcome.mutant)}", flush=True)
+def _keep(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Write outcomes to a file, also after each single one: a run that is stopped loses nothing."""
+    entries = []
+    for outcome in outcomes:
+        entry = {"key": outcome.mutant.key, "line": outcome.mutant.line, "verdict": outcome.verdict}
+        entries.append(entry | {"seconds": round(outcome.seconds, 1), "failed_test": outcome.failed_test})
+    path.write_text(json.dumps(entries, indent=1), encoding="utf-8")
 
 
 def try_subpackage(subpackage: str, options: argparse.Namespace) -> Result:
@@ -139,12 +143,11 @@ def try_subpackage(subpackage: str, options: argparse.Namespace) -> Result:
     outcomes = []
     for outcome in runner.run(mutants, until=begin + 60 * options.minutes):
         outcomes.append(outcome)
-        _say(outcome)
-    entries = []
-    for outcome in outcomes:
-        entry = {"key": outcome.mutant.key, "line": outcome.mutant.line, "verdict": outcome.verdict}
-        entries.append(entry | {"seconds": round(outcome.seconds, 1), "failed_test": outcome.failed_test})
-    kept.write_text(json.dumps(entries, indent=1), encoding="utf-8")
+        _keep(outcomes, kept)
+        if outcome.verdict == "survived":
+            print(f"survived: {_describe(outcome.mutant)}", flush=True)
+        if len(outcomes) % 25 == 0:
+            print(f"{subpackage}: {len(outcomes)} of {len(mutants)} tried", flush=True)
     return Result(
         subpackage=subpackage,
         tried=len(outcomes),
