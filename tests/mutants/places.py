@@ -19,6 +19,9 @@ _OPERATORS = [pair for pair in mutation_operators if pair[1] not in _LEFT_OUT]
 _SMALLEST_NUMBER = 1e-6
 # Of no meaning while the package runs, or an error at its import.
 _NOT_MUTATED = (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.TypeAlias)
+# Aliases of types, which are for the type checker.
+_TYPES = m.Name("Callable") | m.Name("Literal") | m.Name("NDArray") | m.Name("dict") | m.Name("list") | m.Name("tuple")
+_TYPE_ALIAS = m.Assign(value=m.Subscript(value=_TYPES))
 # Calls whose arguments stay: without them these two always raise, and that lists have one length no result depends on.
 _ARGUMENTS_STAY = m.Call(func=m.Name("len") | m.Name("isinstance") | m.Name("zip"))
 
@@ -105,7 +108,7 @@ class _Places(cst.CSTVisitor):
             return False
         if isinstance(node, cst.If) and m.matches(node.test, m.Name("TYPE_CHECKING")):
             return False
-        if m.matches(node, m.Arg(keyword=m.Name("strict"))):
+        if m.matches(node, m.Arg(keyword=m.Name("strict")) | _TYPE_ALIAS):
             return False
         changed = _changes(node)
         if changed:

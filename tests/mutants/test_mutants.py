@@ -67,7 +67,14 @@ def test_bugs_of_a_statement(statement: str, expected: set[str], tmp_path: Path)
 
 @pytest.mark.parametrize(
     "statement",
-    ["import os\n", "if TYPE_CHECKING:\n    a = 1\n", '"""A text."""\n', "zip(a, b, strict=True).x\n", "a: int\n"],
+    [
+        "import os\n",
+        "if TYPE_CHECKING:\n    a = 1\n",
+        '"""A text."""\n',
+        "zip(a, b, strict=True).x\n",
+        "a: int\n",
+        "Floats = NDArray[np.float64]\n",
+    ],
 )
 def test_what_means_nothing_at_run_time_stays(statement: str, tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(statement, encoding="utf-8")
