@@ -115,7 +115,7 @@ def test_a_step_can_be_found_in_six_runs_and_not_in_five() -> None:
 
 
 def test_a_sequence_without_a_step_names_no_run_and_no_cause() -> None:
-    """A's compute time doubles at the last three runs; windows, which are B's, become longer there by less than noise."""
+    """A's compute time doubles at the last three runs; windows, which B sets, become longer there by less than noise."""
     windows = [0.5, 1.0, 1.0, 0.5, 0.6, 1.2, 1.2, 0.6]
     runs = []
     for hour, seconds in enumerate(windows):
@@ -129,7 +129,9 @@ def test_a_sequence_without_a_step_names_no_run_and_no_cause() -> None:
     assert not comparison.window.is_real
     assert comparison.causes == []
     assert comparison.to_dict()["changed_from"] is None
-    assert "The window time did not change by more than noise over 8 runs; its likeliest step is +" in text_of(comparison)
+    assert "The window time did not change by more than noise over 8 runs; its likeliest step is +" in text_of(
+        comparison
+    )
     # The interval is as wide as the window time.
     assert "That tells little: give more runs." in text_of(comparison)
 
