@@ -115,7 +115,7 @@ def test_a_step_can_be_found_in_six_runs_and_not_in_five() -> None:
 
 
 def test_a_sequence_without_a_step_names_no_run_and_no_cause() -> None:
-    """A's compute time doubles at the last three runs; windows, which B sets, become longer there by less than noise."""
+    """A's compute time doubles at the last three runs; windows, B's, become longer there, within noise."""
     windows = [0.5, 1.0, 1.0, 0.5, 0.6, 1.2, 1.2, 0.6]
     runs = []
     for hour, seconds in enumerate(windows):
@@ -159,8 +159,8 @@ def compared(before: dict[str, float], after: dict[str, float]) -> RunComparison
         ({"A": 0.5, "B": 0.3}, {"A": 0.7, "B": 0.321}, ["A", "B"]),
         # First the one whose wait moved least: B never waits.
         ({"A": 0.3, "B": 0.5}, {"A": 0.4, "B": 0.7}, ["B", "A"]),
-        # The wait of A falls by 0.1 s, that of B grows by 0.5 s: from 0.1 s of waiting for A to 0.4 s of B's.
-        ({"A": 0.4, "B": 0.5}, {"A": 1.2, "B": 0.7}, ["A", "B"]),
+        # The wait of B grows by 0.1 s, and that of A falls by 0.3 s.
+        ({"A": 0.4, "B": 0.7}, {"A": 1.0, "B": 0.9}, ["B", "A"]),
         # B became faster, while windows became longer.
         ({"A": 0.5, "B": 0.3}, {"A": 0.7, "B": 0.1}, ["A"]),
         # Windows became shorter, as A did; B became slower.
