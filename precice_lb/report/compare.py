@@ -90,7 +90,7 @@ def compare_runs(before: Sequence[CoupledRun], after: Sequence[CoupledRun]) -> R
 
     Independent of each other are runs, or, where each group has one, blocks of its windows (`blocks_for`): what differs
     from run to run is then taken for a change. Intervals are Welch's (`change_of`), of logarithms of means but for
-    waits, which may be nothing.
+    waits, which may be nothing. Runs without a time window after warm-up are left out, and named in the remarks.
 
     Parameters
     ----------

@@ -112,7 +112,9 @@ def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> No
     stores = case / "stores"
     close(open_store(stores, "Outer"), finished=False)
     close(open_store(stores, "Inner"))
+
     assert write_at_end(case, stores, "Inner") == []
+    assert written(case) == set()
 
 
 def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +156,12 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
 def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
     write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
     store, _ = write_last(case)
+
     assert write_at_end(case, store, "Inner")
+
+    samples = json.loads((case / "recommendation.json").read_text())["measurements"]["samples"]
+    # Three earlier runs of the case, and the last one; not the two of the case with larger time windows.
+    assert sorted(sample["ranks"] for sample in samples["Inner"]) == [2, 4, 5, 6]
 
 
 def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
