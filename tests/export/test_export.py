@@ -208,7 +208,13 @@ def test_what_was_not_measured_is_empty(tmp_path: Path) -> None:
 
 def test_sections_of_the_solver_lie_in_its_slice_the_longer_one_outside(tmp_path: Path) -> None:
     calls = [(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]
-    sections = [("inner", 1, 1_000_100, 1000), ("outer <b>", 1, 1_000_100, 500_000), ("across", 1, 1_900_000, 500_000)]
+    sections = [
+        ("inner", 1, 1_000_100, 1000),
+        ("outer <b>", 1, 1_000_100, 500_000),
+        # Sections that do not end with the solver's slice, and events of preCICE's own, have no place in it.
+        ("across", 1, 1_900_000, 500_000),
+        ("advance/acceleration", 1, 1_000_200, 1000),
+    ]
     write_store(tmp_path / "stores", calls, sections=sections)
     events = sorted(traced(tmp_path / "stores")["A", "Primary (0)"], key=lambda event: (event["ts"], -event["dur"]))
     assert [event["name"] for event in events] == ["initialize", "solver.advance", "outer <b>", "inner", "advance"]
