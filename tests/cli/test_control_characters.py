@@ -62,9 +62,24 @@ def profiling(directory: Path) -> list[str]:
     return ["import", "precice-profiling", str(folder), "--output", str(directory / "store")]
 
 
-def store(directory: Path) -> list[str]:
+def write_run(directory: Path) -> None:
+    """Write a recorded run of four windows whose names and warning are bad."""
     write_store(directory, [row(w, 0.1, 0.2, 0.1) for w in range(1, 5)], BAD, run=BAD, timing_problem=BAD)
+
+
+def summary(directory: Path) -> list[str]:
+    write_run(directory)
     return ["summary", str(directory)]
+
+
+def check(directory: Path) -> list[str]:
+    write_run(directory)
+    return ["check", str(directory)]
+
+
+def watch(directory: Path) -> list[str]:
+    write_run(directory)
+    return ["watch", "--once", str(directory)]
 
 
 def damaged_store(directory: Path) -> list[str]:
@@ -82,6 +97,7 @@ def option(directory: Path) -> list[str]:
     return ["recommend", str(directory), f"--{BAD}"]
 
 
+@pytest.mark.usefixtures("own_priority")
 @pytest.mark.parametrize(
     ("source", "exit_code", "shown"),
     [
@@ -90,7 +106,9 @@ def option(directory: Path) -> list[str]:
         (participant_in_xml, 0, BAD_IN_XML_AS_TEXT),
         (refused_xml, 2, BAD_IN_XML_AS_TEXT),
         (profiling, 2, BAD_AS_TEXT),
-        (store, 0, BAD_AS_TEXT),
+        (summary, 0, BAD_AS_TEXT),
+        (check, 1, BAD_AS_TEXT),
+        (watch, 0, BAD_AS_TEXT),
         (damaged_store, 2, BAD_AS_TEXT),
         (file_name, 2, BAD_AS_TEXT),
         (option, 2, BAD_AS_TEXT),
