@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -123,31 +125,62 @@ def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
         assert [store.metadata[key] for key in ("run", "parameters", "threads")] == ["r7", {"order": 3}, 6]
 
 
-def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("value", "announced_file"), [("recommend", "recommendation.json"), ("summary", "summary.txt")]
+)
+def test_the_primary_rank_starts_what_is_written_at_the_end_in_a_session_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    value: str,
+    announced_file: str,
 ) -> None:
-    counted = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
-    program(tmp_path / "python", f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
+    # In place of Python: its arguments, its session and process, the variables that it is not to inherit.
+    count_variables = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
+    lines = ["#!/bin/sh", 'echo "$@"', "echo $(ps -o sid= -p $$) $$", count_variables, "echo done", ""]
+    program(tmp_path / "python", "\n".join(lines))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    data = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
-    assert at_end_action(data, tmp_path) is None
-    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    primary_rank = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
+    other_rank = primary_rank | {"rank": 1}
+    assert at_end_action(primary_rank, tmp_path) is None
+    monkeypatch.setenv("PRECICE_LB_AT_END", value)
     monkeypatch.setenv("PMI_RANK", "0")
-    assert at_end_action(data | {"rank": 1}, tmp_path) is None
-    start = at_end_action(data, tmp_path)
+
+    assert at_end_action(other_rank, tmp_path) is None
+    start = at_end_action(primary_rank, tmp_path)
     assert start is not None
     start()
+
     log = tmp_path / "at-end-Fluid.log"
-    (printed,) = capsys.readouterr().out.splitlines()
-    assert "/case/recommendation.json" in printed
-    assert str(log) in printed
+    assert capsys.readouterr().out == (
+        f"precice-lb: when the last participant has finished, /case/{announced_file} will be written (log: {log})\n"
+    )
     limit = time.monotonic() + 300
     while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
         time.sleep(0.02)
-    command, session, count, _ = log.read_text().splitlines()
-    assert command == f"-m precice_lb at-end /case --store={tmp_path} --participant=Fluid --write=recommend"
-    assert session.split()[0] == session.split()[-1]
-    assert count == "0"
+    command, session_and_process, variable_count, _ = log.read_text().splitlines()
+    assert command == f"-m precice_lb at-end /case --store={tmp_path} --participant=Fluid --write={value}"
+    session, process = session_and_process.split()
+    assert session == process
+    assert variable_count == "0"
+
+
+def test_a_run_with_a_summary_at_its_end_writes_the_file_that_it_announced(tmp_path: Path) -> None:
+    results = run_pair(tmp_path, PRECICE_LB_AT_END="summary")
+
+    announced = [
+        re.search(r"when the last participant has finished, (\S+) will be written", result.stdout)
+        for result in results.values()
+    ]
+    assert [match and match[1] for match in announced] == [str(tmp_path / "summary.txt")] * 2
+    # Written by a process that outlives both solvers: a file is put in place whole.
+    summary = tmp_path / "summary.json"
+    limit = time.monotonic() + 300
+    while not summary.exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    (run,) = json.loads(summary.read_text())
+    assert set(run["participants"]) == {"A", "B"}
+    assert "mean time per time window" in (tmp_path / "summary.txt").read_text()
 
 
 class Flushes(NamedTuple):
