@@ -100,7 +100,9 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
             assert ours.stdout == plain[name].stdout
             (warning,) = warnings_of(ours)
             assert "File too large" in warning
-        for store in rank_stores(tmp_path / f"{limit}-1").values():
+        stores = rank_stores(tmp_path / f"{limit}-1")
+        assert set(stores) == {("A", 0), ("B", 0)}
+        for store in stores.values():
             assert store.metadata["finished"] is False
             assert least <= len(store.advances) < windows
             assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
