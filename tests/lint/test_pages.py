@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import re
@@ -140,9 +141,20 @@ def test_links_lead_to_files_and_headings_that_exist() -> None:
     assert [problem for page, target in found if (problem := link_problem(page, target))] == []
 
 
-def test_names_of_environment_variables_are_described() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "precice_lb").rglob("*.py"))
-    read = set(re.findall(r"environ(?:\.get\(|\[)\"(PRECICE_LB_\w+)\"", source))
+def _variables_of_the_package() -> set[str]:
+    """Return the texts in the package's code that are, as a whole, the name of a variable of its own."""
+    names: set[str] = set()
+    for path in (ROOT / "precice_lb").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            # A beginning of names counts too: a variable whose name is put together has to be described.
+            if isinstance(node, ast.Constant) and re.fullmatch(r"PRECICE_LB_\w*", str(node.value)):
+                names.add(node.value)
+    return names
+
+
+def test_environment_variables_of_the_package_are_described() -> None:
+    # A campaign finds the processes that it started by this one, which no user sets.
+    names = _variables_of_the_package() - {"PRECICE_LB_CALIBRATION_TOKEN"}
     page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    described = set(re.findall(r"^\| `(PRECICE_LB_\w+)`", page, flags=re.MULTILINE))
-    assert read <= described <= set(re.findall(r"PRECICE_LB_\w+", source))
+    described = re.findall(r"^\| `(PRECICE_LB_\w+)`", page, flags=re.MULTILINE)
+    assert sorted(described) == sorted(names)
