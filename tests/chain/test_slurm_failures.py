@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
 from fake_slurm import FakeSlurm
-from segment_helpers import following, page, write_copies
+from segment_helpers import following, like_all_others, page, write_copies
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import CampaignResult
@@ -86,7 +86,13 @@ def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: Fake
 
 def chain_study(tmp_path: Path) -> Path:
     chain = '[chain]\nwindows = 2\ntotal = 4\nstart = {Left = 1, Right = 1}\ncarry = ["state-*.npy"]\n'
-    return write_copies(tmp_path, chain=chain, windows=2, launcher='name = "slurm"', case='network = "lo"')
+    return write_copies(
+        tmp_path, chain=chain, rows_of=like_all_others(2), launcher='name = "slurm"', case='network = "lo"'
+    )
+
+
+def has_live_jobs(slurm: FakeSlurm) -> bool:
+    return not set(slurm.states()).isdisjoint({"PENDING", "RUNNING", "COMPLETING"})
 
 
 @pytest.mark.mpi
@@ -108,14 +114,26 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
 
 
 @pytest.mark.mpi
-def test_a_segment_that_never_starts_is_repeated_once(tmp_path: Path, slurm: FakeSlurm) -> None:
+def test_a_segment_that_never_starts_is_repeated_once_then_the_chain_stops(tmp_path: Path, slurm: FakeSlurm) -> None:
     study, directory = chain_study(tmp_path), tmp_path / "study-chain"
     slurm.set("no step", "2")
-    for outcomes in (["lost", "lost"], ["lost", "lost", "finished", "finished"]):
-        assert following(study, "--submit").returncode == 0
-        wait_until(lambda outcomes=outcomes: [run.outcome for run in runs_of(directory)] == outcomes)
-        wait_until(lambda: not set(slurm.states()) & {"PENDING", "RUNNING", "COMPLETING"})
-    assert page(directory)["windows_done"] == 4
+
+    assert following(study, "--submit").returncode == 0
+    wait_until(lambda: page(directory)["problem"] is not None)
+    wait_until(lambda: not has_live_jobs(slurm))
+
+    # The last line of the second job submits no third one.
+    assert [run.outcome for run in runs_of(directory)] == ["lost", "lost"]
+    assert len(slurm.states()) == 2
+    assert page(directory)["problem"].startswith("segment 1 was lost twice, the state before it is intact: ")
+    assert page(directory)["windows_done"] == 0
+
+    assert following(study, "--submit").returncode == 0
+    wait_until(lambda: page(directory)["windows_done"] == 4)
+    wait_until(lambda: not has_live_jobs(slurm))
+
+    assert [run.outcome for run in runs_of(directory)] == ["lost", "lost", "finished", "finished"]
+    assert page(directory)["problem"] is None
 
 
 @pytest.mark.mpi
