@@ -67,22 +67,60 @@ NEVER = "A never started: task 0 launch failed: Slurmd could not execve job"
 
 
 def exits_of(shell: str, directory: Path, **commands: str) -> list[str]:
-    """Run a job's script by a shell, with a line for each participant; return how they and the script ended."""
+    """Run a job's script by a shell, with a line for each participant; return how they and the script ended.
+
+    Programs in ``bin`` come first on the path.
+    """
     tasks = [replace(task_of(name, directory=directory), command=("sh", "-c", line)) for name, line in commands.items()]
     text = body(tasks, exit_file=directory / "exits") + f'echo "status $status" >>{directory}/exits\n'
     script = replace(task_of("script", directory=directory), command=(shell, "-c", text))
-    run_processes([script], dict(os.environ), f"script-{directory.name}", 250.0)
+    environment = {**os.environ, "PATH": f"{directory / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    run_processes([script], environment, str(directory), 250.0)
     return (directory / "exits").read_text().splitlines()
 
 
-def test_participants_that_do_not_listen_are_killed(
-    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def write_clock(directory: Path, stands_at: int) -> None:
+    """Let `date` count the seconds by how often it is asked, from 0, until it stands still and there is a file "go"."""
+    lines = f"""\
+seconds=$(cat {directory}/seconds 2>/dev/null || echo -1)
+[ "$seconds" -ge {stands_at} ] || seconds=$((seconds + 1))
+[ "$seconds" -lt {stands_at} ] || touch {directory}/go
+echo "$seconds" >{directory}/seconds
+echo "$seconds"
+"""
+    program(directory / "bin" / "date", lines)
+
+
+# Waits for the file "go", for 60 s at most; a shell handles a signal between two of its commands.
+WAITS_FOR_GO = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done"
+ENDS_WHEN_ASKED = "for i in $(seq 1200); do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(
+    ("command", "stands_at", "log", "code"),
+    [
+        # A partner has 2 s to find out and to say so, then is asked to end, and killed 10 s later.
+        (f"touch ready; {WAITS_FOR_GO}; test -e go && echo ended by itself", 1, "ended by itself\n", 0),
+        (f"trap 'echo ended when asked; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}", 2, "ended when asked\n", 1),
+        (
+            f"trap '{WAITS_FOR_GO}; test -e go && echo cleaned up; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}",
+            11,
+            "cleaned up\n",
+            1,
+        ),
+        ("trap '' TERM; touch ready; sleep 300", 12, "", 137),
+    ],
+    ids=["ends by itself", "ends when asked", "cleans up", "does not listen"],
+)
+def test_the_partner_of_a_participant_that_failed_is_asked_to_end_after_2_seconds_and_killed_after_12(
+    command: str, stands_at: int, log: str, code: int, shell: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("precice_lb.campaign.schedulers._KILL_AFTER_SECONDS", 3)
-    waits = "until test -e deaf; do sleep 0.05; done; exit 3"
-    # It does not wait for the 300 seconds of A.
-    exits = exits_of(shell, tmp_path, A="trap '' TERM; touch deaf; sleep 300", B=waits)
-    assert exits == ["exit 3 B", "exit 137 A", "status 3"]
+    write_clock(tmp_path, stands_at)
+
+    exits = exits_of(shell, tmp_path, A=command, B="until test -e ready; do sleep 0.05; done; exit 3")
+
+    assert exits == ["exit 3 B", f"exit {code} A", "status 3"]
+    assert (tmp_path / "A.log").read_text() == log
 
 
 def test_a_participant_that_somebody_terminates_stops_the_job(shell: str, tmp_path: Path) -> None:
@@ -110,7 +148,7 @@ def test_a_script_tells_what_srun_did_not_start(shell: str, tmp_path: Path) -> N
 def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code_says(tmp_path: Path) -> None:
     commands = {"A": f"echo {NOT_LAUNCHED}", "B": "sleep 300"}
     tasks = [task_of(name, directory=tmp_path, command=command) for name, command in commands.items()]
-    outcome = run_processes(tasks, dict(os.environ), f"started-{tmp_path.name}", 60.0)
+    outcome = run_processes(tasks, dict(os.environ), str(tmp_path), 60.0)
     assert (outcome.error, outcome.participants, outcome.code) == (NEVER, ("A",), 1)
 
 
@@ -118,7 +156,7 @@ def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code
 def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path: Path, more: str, lost: bool) -> None:
     busy = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
     waits = replace(task_of("A", directory=tmp_path), command=("sh", "-c", f"printf '{busy}{more}'; sleep 300"))
-    outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
+    outcome = run_processes([waits], dict(os.environ), str(tmp_path), 1.0)
     assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 

@@ -9,12 +9,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chain_helpers import chain_of
+from clock_helpers import Clock
 from live_run_helpers import LiveRun
 from record_helpers import configuration
 from report_helpers import write_run
@@ -30,26 +30,6 @@ run_module = importlib.import_module("precice_lb.watch.run")
 
 # As rich writes them to a terminal.
 CURSOR_UP, HIDE_CURSOR = "\x1b[1A", "\x1b[?25l"
-
-
-class Clock:
-    """Stands in for the module `time`: time passes where a test says that something takes some."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.pauses: list[float] = []
-        #: What happens in the pause of that number, from 1.
-        self.in_pause: dict[int, Callable[[], object]] = {}
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-        happens = self.in_pause.get(len(self.pauses))
-        if happens is not None:
-            happens()
 
 
 @pytest.fixture
