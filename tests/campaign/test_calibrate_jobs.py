@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calibrate_helpers import launcher_of, plan_of, program, run_study, task_of, write_case, write_study
+from clock_helpers import Clock
 from fake_slurm import FakeSlurm
 
 from precice_lb.campaign import run_processes
+from precice_lb.campaign.processes import Outcome
 from precice_lb.campaign.schedulers import body, read_exits
 
 
@@ -160,23 +164,93 @@ def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path:
     assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 
+class ScriptedJob:
+    """Job 7 of a Slurm whose answers are written down, one for each question; the last one stays. No time passes."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, answers: Sequence[list[str] | None]) -> None:
+        FakeSlurm(directory / "slurm", monkeypatch)
+        self.clock = Clock()
+        monkeypatch.setattr("precice_lb.campaign.schedulers.time", self.clock)
+        self._answers = list(answers)
+        self._scheduler = launcher_of("slurm").scheduler
+        self.cancelled: list[str] = []
+        monkeypatch.setattr(self._scheduler, "poll", self._poll)
+        monkeypatch.setattr(self._scheduler, "cancel", self.cancelled.append)
+        self.plan = plan_of(directory, task_of("A", directory=directory), task_of("B", directory=directory))
+
+    def _poll(self, job: str) -> list[str] | None:
+        assert job == "7"
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    def follow(self, **changes: Any) -> Outcome:
+        """Wait for its end, with changes to the plan."""
+        outcome: Outcome = self._scheduler.follow(replace(self.plan, **changes), "7")
+        return outcome
+
+
 @pytest.mark.parametrize(
-    ("code", "answers", "error"),
+    ("answers", "error", "is_lost", "least_seconds", "most_seconds"),
     [
         # As PETSc ends when it is terminated.
-        (59, [["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED"),
-        (59, [[]], "A ended with exit code 59"),
+        ([["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED", True, 0.0, 1.0),
+        # Slurm has forgotten the job.
+        ([[]], "A ended with exit code 59", False, 0.0, 1.0),
+        # Slurm has a minute to end the job.
+        ([["COMPLETING"]], "A ended with exit code 59", False, 60.0, 80.0),
     ],
 )
-def test_steps_may_be_cancelled_before_their_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, answers: list[list[str]], error: str
+def test_a_job_whose_participant_failed_may_be_one_that_was_cancelled_which_slurm_tells_within_60_seconds(
+    answers: list[list[str]], error: str, is_lost: bool, least_seconds: float, most_seconds: float, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = ScriptedJob(tmp_path, monkeypatch, answers)
+    (tmp_path / "exits").write_text("begin 1\nexit 59 A\nexit 59 B\nend 2\n")
+
+    outcome = job.follow()
+
+    assert (outcome.error, outcome.lost) == (error, is_lost)
+    assert least_seconds <= job.clock.now <= most_seconds
+
+
+@pytest.mark.parametrize("end", [["CANCELLED"], []])
+def test_a_job_that_has_measured_enough_is_cancelled_and_is_no_failure(
+    end: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slurm takes a moment to end a job that somebody has cancelled, or has forgotten it."""
-    FakeSlurm(tmp_path / "slurm", monkeypatch)
-    scheduler = launcher_of("slurm").scheduler
-    monkeypatch.setattr(scheduler, "poll", lambda job: answers.pop(0))
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
-    (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
-    plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = scheduler.follow(plan, "7")
-    assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])
+    job = ScriptedJob(tmp_path, monkeypatch, [["RUNNING"], end])
+    (tmp_path / "exits").write_text("begin 1\n")
+
+    outcome = job.follow(enough=lambda: "known")
+
+    assert (outcome.error, outcome.lost, outcome.enough) == (None, False, "known")
+    assert job.cancelled == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("written_after_seconds", "error"), [(4.0, None), (1000.0, "job 7 ended before its script did")]
+)
+def test_the_last_words_of_a_job_may_be_late_by_5_seconds(
+    written_after_seconds: float, error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ScriptedJob(tmp_path, monkeypatch, [["COMPLETED"]])
+
+    def sleep(seconds: float) -> None:
+        job.clock.now += seconds
+        if job.clock.now >= written_after_seconds:
+            (tmp_path / "exits").write_text("begin 1\nexit 0 A\nexit 0 B\nend 2\n")
+
+    monkeypatch.setattr(job.clock, "sleep", sleep)
+
+    assert job.follow().error == error
+    assert job.clock.now < 6.0
+
+
+def test_a_job_of_a_slurm_that_is_silent_for_half_an_hour_is_cancelled_and_says_nothing_of_its_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ScriptedJob(tmp_path, monkeypatch, [["RUNNING"], None])
+
+    outcome = job.follow()
+
+    assert (outcome.error, outcome.lost) == ("job 7: no answer from the batch system for 1800 s", True)
+    assert job.cancelled == ["7"]
+    assert job.clock.now == pytest.approx(1800, abs=20)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
+from clock_helpers import Clock
 from fake_slurm import FakeSlurm
 from segment_helpers import following, like_all_others, page, write_copies
 from slurm_helpers import wait_until
@@ -40,19 +41,26 @@ def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlu
     wait_until(lambda: slurm.states() == ["COMPLETED", "COMPLETED"])
 
 
-def test_a_controller_that_stays_away_is_an_error(
-    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("program", ["squeue", "scancel"])
+def test_a_controller_that_stays_away_for_half_an_hour_is_an_error(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SILENCE_SECONDS", 0.5)
+    slurm = FakeSlurm(tmp_path / "slurm", monkeypatch)
+    clock, warnings = Clock(), list[str]()
+    monkeypatch.setattr("precice_lb.campaign.schedulers.time", clock)
     launcher = launcher_of("slurm")
-    slurm.set("away")
-    said: list[str] = []
-    launcher.warn = said.append
-    for ask in (lambda: launcher.scheduler.find("x"), lambda: launcher.scheduler.cancel("1")):
-        with pytest.raises(CalibrationError, match=r"no answer from the batch system for 0\.5 s: try again later"):
-            ask()
-    words = "Slurm does not answer, and is asked again for a while: "
-    assert [text.removeprefix(words).partition(":")[0] for text in said] == ["squeue", "scancel"]
+    launcher.warn = warnings.append
+    slurm.answer(program, "echo 'Unable to contact slurm controller' >&2; exit 1")
+
+    with pytest.raises(CalibrationError, match=r"no answer from the batch system for 1800 s: try again later"):
+        launcher.scheduler.find("x") if program == "squeue" else launcher.scheduler.cancel("1")
+
+    # Asked again after half a second, then less and less often, at last every 15 s.
+    assert clock.pauses[:2] == pytest.approx([0.5, 0.65])
+    assert max(clock.pauses) == 15.0
+    assert 1800 < clock.now < 1830
+    words = "Slurm does not answer, and is asked again for a while: Unable to contact slurm controller"
+    assert warnings == [words]
 
 
 def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm: FakeSlurm) -> None:

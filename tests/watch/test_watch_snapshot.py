@@ -22,14 +22,15 @@ def snapshot_of(observer: Observer) -> Snapshot:
     return snapshot
 
 
-def write_pair(directory: Path, windows_of_a: int = 20, **metadata_of_a: int) -> None:
-    """Write a run of 150 time windows: A on 3 ranks waits 0.02 of 0.2 s, B on 1 rank 0.1 of 0.25 s."""
+def write_pair(directory: Path, ranks_of_a: int = 3, ranks_of_b: int = 1, windows_of_a: int = 20) -> None:
+    """Write a run of 150 time windows, in each of which A waits 0.02 of 0.2 s, and B 0.1 of 0.25 s."""
     text = configuration("parallel-explicit", 150)
     rows_of_a = [row(window, 0.18, 0.02, 0.02) for window in range(1, windows_of_a + 1)]
-    for rank in range(3):
-        write_store(directory, rows_of_a, "A", rank, 3, configuration=text, **metadata_of_a)
+    for rank in range(ranks_of_a):
+        write_store(directory, rows_of_a, "A", rank, ranks_of_a, configuration=text)
     rows_of_b = [row(window, 0.15, 0.1, 0.1) for window in range(1, 19)]
-    write_store(directory, rows_of_b, "B", configuration=text)
+    for rank in range(ranks_of_b):
+        write_store(directory, rows_of_b, "B", rank, ranks_of_b, configuration=text)
 
 
 def test_a_snapshot_weighs_waiting_by_cores_and_counts_the_windows_of_all_participants(tmp_path: Path) -> None:
@@ -102,16 +103,12 @@ def test_another_split_is_thought_over_again_after_half_as_many_more_windows_or_
 
 
 def test_another_split_is_thought_over_again_for_a_run_that_is_started_again_on_other_ranks(tmp_path: Path) -> None:
-    write_pair(tmp_path / "run")
+    write_pair(tmp_path / "run", ranks_of_a=3, ranks_of_b=1)
     observer = Observer(tmp_path)
     first = snapshot_of(observer).rebalance
     shutil.rmtree(tmp_path / "run")
-
-    text = configuration("parallel-explicit", 150)
-    for name, wait in (("A", 0.02), ("B", 0.1)):
-        rows = [row(window, 0.2 - wait, wait, wait) for window in range(1, 21)]
-        for rank in range(2):
-            write_store(tmp_path / "run", rows, name, rank, 2, configuration=text)
+    # As many windows, which take as long.
+    write_pair(tmp_path / "run", ranks_of_a=2, ranks_of_b=2)
     second = snapshot_of(observer).rebalance
 
     assert first is not None
