@@ -154,6 +154,13 @@ def activated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave this process's priority alone, which `precice-lb watch` would lower for good."""
-    monkeypatch.setattr(os, "nice", lambda increment: 0)
+def own_priority(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Leave this process's priority alone, which `precice-lb watch` would lower for good; by how much it asked for."""
+    increments: list[int] = []
+
+    def nice(increment: int) -> int:
+        increments.append(increment)
+        return 0
+
+    monkeypatch.setattr(os, "nice", nice)
+    return increments

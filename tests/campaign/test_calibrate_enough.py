@@ -17,14 +17,11 @@ from calibrate_helpers import (
     alive,
     changed,
     launcher_of,
-    plan_of,
     recording,
     run_study,
     state_of,
-    task_of,
     write_study,
 )
-from fake_slurm import FakeSlurm
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb import recommend_split
@@ -147,22 +144,6 @@ def test_a_spool_that_was_cut_at_any_byte_says_why_its_run_was_stopped(tmp_path:
         assert len(store.advances) == (2 if end == ends[1] else 1)
         assert (store.metadata["stopped"], store.metadata["finished"]) == ("enough", False)
         assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
-
-
-@pytest.mark.parametrize("answers", [[["RUNNING"], ["CANCELLED"]], [["RUNNING"], []]])
-def test_a_job_that_has_measured_enough_is_cancelled_and_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]
-) -> None:
-    FakeSlurm(tmp_path / "slurm", monkeypatch)
-    scheduler = launcher_of("slurm").scheduler
-    cancelled: list[str] = []
-    monkeypatch.setattr(scheduler, "poll", lambda job: answers.pop(0))
-    monkeypatch.setattr(scheduler, "cancel", cancelled.append)
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
-    (tmp_path / "exits").write_text("begin 1\n")
-    plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = scheduler.follow(replace(plan, enough=lambda: "known"), "7")
-    assert (outcome.error, outcome.lost, outcome.enough, cancelled) == (None, False, "known", ["7"])
 
 
 @pytest.mark.usefixtures("mpiexec")
