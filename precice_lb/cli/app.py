@@ -15,7 +15,7 @@ from precice_lb._version import VERSION
 from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
-from precice_lb.text import checked_name, say, without_versions
+from precice_lb.text import checked_list, checked_name, say, without_versions
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 something was found (check, inside), more time than --fail-above allows "
@@ -72,12 +72,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code, as the help of the command line says.
+
+    Raises
+    ------
+    DataError
+        If ``argv`` is no list.
     """
     for stream in (sys.stdout, sys.stderr):
         # A name in another script must not end the program where the terminal cannot show it.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    tokens = sys.argv[1:] if argv is None else list(argv)
+    tokens = sys.argv[1:] if argv is None else checked_list(argv, "argv", "texts", DataError)
     try:
         return _dispatch(tokens)
     except KeyboardInterrupt as stopped:
