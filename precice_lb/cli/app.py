@@ -57,7 +57,11 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     shell
         Which one.
     """
-    print(app.generate_completion(prog_name="precice-lb", shell=shell), end="")
+    script = app.generate_completion(prog_name="precice-lb", shell=shell)
+    if shell == "zsh":
+        # zsh calls the function that is named like the file, which is _precice-lb.
+        script = script.replace("_cyclopts_precice-lb", "_precice-lb")
+    print(script, end="")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
