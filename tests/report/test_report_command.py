@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from page_helpers import Elements
+from report_helpers import write_campaign
 
 from precice_lb.cli import main
 
@@ -61,3 +62,14 @@ def test_no_figure_is_written_where_none_is_asked_for(
 
     assert capsys.readouterr().out == "report: precice-lb-report/report.html\n"
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [Path(tmp_path, "precice-lb-report/report.html")]
+
+
+def test_budget_is_that_of_the_largest_run_where_none_is_given(tmp_path: Path) -> None:
+    splits = [{"Inner": 2, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 2}]
+    write_campaign(tmp_path / "runs", splits)
+
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "page")]) == 0
+
+    page = Elements((tmp_path / "page" / "report.html").read_text(encoding="utf-8"))
+    # The second run had nine ranks.
+    assert "parallel-explicit Inner, Outer, 9 ranks" in page.text
