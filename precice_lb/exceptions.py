@@ -46,6 +46,10 @@ class InfeasibleError(PreciceLBError):
     """No split satisfies the constraints."""
 
 
+class LayoutError(PreciceLBError, ValueError):
+    """A text does not name ranks, or ranks and threads; as a ValueError it is collected where a study is checked."""
+
+
 class StudyError(PreciceLBError):
     """A study file is malformed or names something that does not exist."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import InfeasibleError
+from precice_lb.exceptions import InfeasibleError, LayoutError
 from precice_lb.text import plural
 
 Integers = NDArray[np.int64]
@@ -183,12 +183,12 @@ def layout_from(text: str) -> Layout:
 
     Raises
     ------
-    ValueError
+    LayoutError
         It is neither.
     """
     match = re.fullmatch(r"\s*([1-9][0-9]*)\s*(?:[xX]\s*([1-9][0-9]*)\s*)?", text)
     if match is None:
-        raise ValueError(f"expected ranks, or ranks x threads such as 1x8, found {text!r}")
+        raise LayoutError(f"expected ranks, or ranks x threads such as 1x8, found {text!r}")
     return Layout(int(match[1]), int(match[2] or 1))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -57,6 +58,33 @@ def checked_name(text: object, what: str) -> str:
     if isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text):
         return text
     raise ValueError(f"expected letters, digits, _ . and - as the name of a {what}, found {text!r}")
+
+
+def checked_list(values: Iterable[T], argument: str, what: str, error: type[Exception]) -> list[T]:
+    """Return the entries of an argument that is a list of names or paths.
+
+    A single text or path is refused: Python would take the letters of a text for the entries.
+
+    Parameters
+    ----------
+    values : iterable
+        What was given.
+    argument, what : str
+        Name of the argument, and what it lists, for the error.
+    error : type of Exception
+        What to raise.
+
+    Returns
+    -------
+    list
+        The entries.
+    """
+    if isinstance(values, str | bytes | os.PathLike):
+        shown = repr(os.fspath(values))
+        raise error(f"{argument}: expected a list of {what}, found {shown} alone; write [{shown}]")
+    if not isinstance(values, Iterable):
+        raise error(f"{argument}: expected a list of {what}, found {values!r}; give a list")
+    return list(values)
 
 
 def key_of(name: str, version: str) -> str:

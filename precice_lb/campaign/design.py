@@ -35,7 +35,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.admissible import limits_of
-from precice_lb.text import plural
+from precice_lb.text import checked_list, plural
 
 Split = dict[str, int]
 
@@ -114,7 +114,7 @@ class CalibrationDesign:
         machine: Machine | None = None,
         **words: Any,
     ) -> None:
-        names = tuple(participants)
+        names = tuple(checked_list(participants, "participants", "names", DataError))
         self.schedule = schedule_of(coupling, names)
         if set(self.schedule.participants) != set(names) or len(set(names)) < len(names):
             known = ", ".join(self.schedule.participants)

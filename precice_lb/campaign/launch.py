@@ -38,7 +38,7 @@ from precice_lb.case.read import overlaid
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
-from precice_lb.text import plural, say, visible, with_versions
+from precice_lb.text import checked_list, plural, say, visible, with_versions
 
 _THREADS = "OMP_NUM_THREADS"
 # Lets the ranks of an MPI that can do so leave their core while they wait for others.
@@ -185,6 +185,7 @@ def write_scripts(
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
+    checked_list(stated_options, "stated_options", "options", StudyError)
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())

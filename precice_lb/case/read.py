@@ -10,6 +10,7 @@ from typing import Any
 
 from precice_lb.case.sections import listed
 from precice_lb.exceptions import StudyError
+from precice_lb.text import checked_list
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,7 +55,7 @@ def tables_from(texts: Sequence[str]) -> dict[str, Any]:
         One of them is no setting, or two are of one key.
     """
     tables: dict[str, Any] = {}
-    for text in texts:
+    for text in checked_list(texts, "settings", "texts KEY=VALUE", StudyError):
         key, sign, value = text.partition("=")
         parts = [quoted or plain for quoted, plain in _PART.findall(key.strip())]
         if not sign or not value.strip() or len(parts) < 2:

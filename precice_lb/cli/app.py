@@ -15,7 +15,7 @@ from precice_lb._version import VERSION
 from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
-from precice_lb.text import checked_name, say, without_versions
+from precice_lb.text import checked_list, checked_name, say, without_versions
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 something was found (check, inside), more time than --fail-above allows "
@@ -57,7 +57,11 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     shell
         Which one.
     """
-    print(app.generate_completion(prog_name="precice-lb", shell=shell), end="")
+    script = app.generate_completion(prog_name="precice-lb", shell=shell)
+    if shell == "zsh":
+        # zsh calls the function that is named like the file, which is _precice-lb.
+        script = script.replace("_cyclopts_precice-lb", "_precice-lb")
+    print(script, end="")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,12 +76,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code, as the help of the command line says.
+
+    Raises
+    ------
+    DataError
+        If ``argv`` is no list.
     """
     for stream in (sys.stdout, sys.stderr):
         # A name in another script must not end the program where the terminal cannot show it.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    tokens = sys.argv[1:] if argv is None else list(argv)
+    tokens = sys.argv[1:] if argv is None else checked_list(argv, "argv", "texts", DataError)
     try:
         return _dispatch(tokens)
     except KeyboardInterrupt as stopped:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS
 from precice_lb.rooms import lazily
+from precice_lb.text import checked_list
 
 if TYPE_CHECKING:
     from precice_lb.dataset import Measurements
@@ -52,10 +53,11 @@ def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) 
     """
     if kind not in READERS:
         raise DataError(f"expected one of the formats {', '.join(READERS)}, found {kind!r}")
-    if not paths:
+    files = [Path(path) for path in checked_list(paths, "paths", "paths", DataError)]
+    if not files:
         raise DataError(f"{kind}: expected at least one path, found none")
     stated = {name: value for name, value in options.items() if value is not None}
-    measurements: Measurements = READERS[kind]([Path(path) for path in paths], **stated)
+    measurements: Measurements = READERS[kind](files, **stated)
     return measurements
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
-from precice_lb.text import numbered, plural
+from precice_lb.text import checked_list, numbered, plural
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -50,6 +50,9 @@ class RankLoad:
     counts: Floats
     seconds: Floats
     basis: str = "given"
+
+    def __post_init__(self) -> None:
+        checked_list(self.features, "features", "names", DataError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,9 @@ class Cells:
     counts: Floats
     source: str = ""
 
+    def __post_init__(self) -> None:
+        checked_list(self.features, "features", "names", DataError)
+
 
 def counts_for(holder: RankLoad | Cells, features: Sequence[str]) -> Floats:
     """Give the counts of some features, shape (ranks or cells, features); who does not know one has none of it."""
@@ -151,7 +157,8 @@ def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, 
 
 
 def _known(names: Sequence[str], known: Collection[str], expected: str, remedy: str) -> tuple[str, ...]:
-    """Refuse no names at all, and such that are not known."""
+    """Return names without repetition; refuse none at all, unknown ones, and a text in place of a list."""
+    names = checked_list(names, "names", "features or sections", DataError)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise DataError(f"{expected} ({', '.join(known) or 'none'}), found {', '.join(unknown) or 'none'}; {remedy}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest import read_meshio
 from precice_lb.inside.loads import Cells, Floats, Integers
+from precice_lb.text import checked_list
 
 _SAME_PLACE = 1e9
 """Planes of cells that differ by less than this part of the longest extent are one."""
@@ -83,7 +84,10 @@ def read_cells(mesh: Path, features: Sequence[str] | None = None) -> Cells:
     if not number:
         raise DataError(f"{mesh}: expected a mesh with cells, found none; give the mesh that the solver partitions")
     arrays = _arrays(read)
-    names = [CELLS, *(name for name in arrays if _is_amount(arrays[name]))] if features is None else list(features)
+    if features is None:
+        names = [CELLS, *(name for name in arrays if _is_amount(arrays[name]))]
+    else:
+        names = checked_list(features, "features", "names", DataError)
     counts = np.column_stack([_feature(mesh, arrays, name, number) for name in names])
     points = np.asarray(read.points, dtype=np.float64)
     if points.shape[1] == 3 and not np.ptp(points[:, 2]):

@@ -17,6 +17,7 @@ from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_m
 from precice_lb.store.columns import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
 from precice_lb.store.records import RankFile
+from precice_lb.text import checked_list
 
 # <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
 _EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
@@ -46,7 +47,7 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
         If a directory has no exports of the case, a rank is missing, or a file is not such an export.
     """
     exports: dict[str, dict[int, Path]] = defaultdict(dict)
-    places = [Path(path) for path in directories]
+    places = [Path(path) for path in checked_list(directories, "directories", "paths", DataError)]
     stems = {f"{mesh}-{who}": mesh for mesh, who in configuration.providers.items()}
     for place in places:
         if not place.is_dir():
@@ -122,7 +123,7 @@ def read_mesh_files(name: str, participant: str, files: Iterable[str | Path], di
     """
     points: list[Floats] = []
     cells: dict[str, list[Integers]] = defaultdict(list)
-    for path in map(Path, files):
+    for path in map(Path, checked_list(files, "files", "paths", DataError)):
         mesh = read_meshio(path)
         if mesh.points.shape[1] < dimensions:
             raise DataError(

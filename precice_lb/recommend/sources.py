@@ -23,6 +23,7 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.models.base import new_learner, widened_errors
 from precice_lb.recommend.remarks import Remark, remark
 from precice_lb.schedule import Schedule
+from precice_lb.text import checked_list
 
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
@@ -47,7 +48,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     DataError, StoreError
         No source, or one cannot be read.
     """
-    paths = [Path(source) for source in sources]
+    paths = [Path(source) for source in checked_list(sources, "sources", "paths", DataError)]
     if not paths:
         raise DataError("expected at least one directory of stores or CSV file, found none")
     missing = [path for path in paths if not path.exists()]

@@ -22,6 +22,7 @@ from precice_lb.campaign.time_limit import missing_limit
 from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
 from precice_lb.dataset.records import mean_known
+from precice_lb.exceptions import DataError
 from precice_lb.layout import Layouts
 from precice_lb.report import recommendation as view
 from precice_lb.report.blocks import (
@@ -42,7 +43,7 @@ from precice_lb.report.charts import comparison_chart, landscape_chart, scaling_
 from precice_lb.report.render import attempted
 from precice_lb.report.runs import NO_RUNS, quality_section, split_of, window_section
 from precice_lb.rooms import hooks
-from precice_lb.text import first_of, script_command, visible
+from precice_lb.text import checked_list, first_of, script_command, visible
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
@@ -74,6 +75,9 @@ class Evidence:
     story: Story | None = None
     # When the report was made.
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
+
+    def __post_init__(self) -> None:
+        checked_list(self.sources, "sources", "paths", DataError)
 
     @cached_property
     def names(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_c
 from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.graph import Costs, EventGraph, Floats, replay
+from precice_lb.text import checked_list
 
 
 class Schedule:
@@ -131,7 +132,8 @@ class Schedule:
         -------
         Schedule
         """
-        first, *others = _distinct(names)
+        names = _distinct(names)
+        first, *others = names
         # All meet where the first has heard and answered everybody else.
         programs = {first: Program([], [Operation("work"), *receives(0, first, others), *sends(0, first, others)])}
         for name in others:
@@ -151,8 +153,9 @@ class Schedule:
         -------
         Schedule
         """
+        names = _distinct(names)
         programs = {}
-        for place, name in enumerate(_distinct(names)):
+        for place, name in enumerate(names):
             before, after = [names[place - 1]], [names[(place + 1) % len(names)]]
             exchange = sends(0, name, after) + receives(0, name, before) if len(names) > 1 else []
             programs[name] = Program(receives(0, name, before) if place else [], [Operation("work"), *exchange])
@@ -379,7 +382,9 @@ class Schedule:
         )
 
 
-def _distinct(names: Sequence[str]) -> Sequence[str]:
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of participants; refuse none, a name given twice, and a text in place of a list."""
+    names = checked_list(names, "names", "participants", ScheduleError)
     if not names or len(set(names)) < len(names):
         raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
     return names

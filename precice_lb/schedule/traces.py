@@ -24,7 +24,7 @@ from precice_lb.case.config import Configuration, parse_configuration
 from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import DataError, ScheduleError
 from precice_lb.schedule.schedule import Schedule
-from precice_lb.text import plural
+from precice_lb.text import checked_list, plural
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
@@ -122,11 +122,13 @@ def schedule_of_traces(
 
 def _steps(name: str, point: Point, scale: float, others: Sequence[str]) -> list[Operation]:
     """Work up to a point, and what is exchanged there."""
-    if unknown := [partner for partner in point.partners if partner not in others]:
+    partners = checked_list(point.partners, f'trace of "{name}": partners', "constituents", ScheduleError)
+    unknown = [partner for partner in partners if partner not in others]
+    if unknown:
         raise ScheduleError(f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"')
     work = [Operation("work", share=point.seconds * scale)] if point.seconds * scale else []
-    sent = [] if point.kind == "receive" else sends(_DATA, name, point.partners)
-    return work + sent + ([] if point.kind == "send" else receives(_DATA, name, point.partners))
+    sent = [] if point.kind == "receive" else sends(_DATA, name, partners)
+    return work + sent + ([] if point.kind == "send" else receives(_DATA, name, partners))
 
 
 class AutomaticPredictor:

@@ -18,6 +18,7 @@ from precice_lb.store.merged import read_merged
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name, xml_tags
+from precice_lb.text import checked_list
 
 # What two stores of one launch of one rank have in common, wherever they lie and however they were made.
 _SAME = ("participant", "rank", "size", "case")
@@ -45,7 +46,7 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
         If a source does not exist or a directory holds no store.
     """
     paths: dict[Path, None] = {}
-    for source in map(Path, sources):
+    for source in map(Path, checked_list(sources, "sources", "paths", StoreError)):
         if source.is_dir():
             # Links among them are refused where they are opened, so that directories alone are resolved.
             files = [path.parent.resolve() / path.name for path in stores_below(source)]

@@ -15,6 +15,7 @@ from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.ingest.profiling.tables import IterationsLog
+from precice_lb.text import checked_list
 from precice_lb.watch.convergence import median, read_convergence
 from precice_lb.watch.run import LATEST, Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
@@ -65,10 +66,11 @@ class Observer:
         self._restart_cost = math.nan if restart_cost is None else restart_cost
         self._warmup = warmup
         self._measured: Measurements | None = None
-        if measurements:
+        measured_sources = checked_list(measurements, "measurements", "paths", DataError)
+        if measured_sources:
             from precice_lb.recommend import load_sources
 
-            self._measured = load_sources(measurements, warmup=warmup)
+            self._measured = load_sources(measured_sources, warmup=warmup)
         #: Of whole directories, which take their own share of the time.
         self.searches = Searches()
         self._files = RunFiles(self.directory, self.searches)

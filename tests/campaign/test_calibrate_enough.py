@@ -122,7 +122,7 @@ def test_what_is_small_enough_is_a_third_of_the_noise_that_counts() -> None:
     # Readings of noise 0.01 and 0.02 count 10,000 and 2,500 times: 6,250 in the mean.
     levels = np.array([0.5, 0.5, 0, 0, 0, 0, 0])
     assert counted_noise(levels) == pytest.approx(6250**-0.5, rel=1e-12)
-    design = CalibrationDesign("AB", 8)
+    design = CalibrationDesign(["A", "B"], 8)
     assert design.needed() == dict.fromkeys("AB", counted_noise() / 3)
     design.tell({"A": 4, "B": 4}, {"A": 1.0, "B": 2.0})
     models = design.recommendation().models

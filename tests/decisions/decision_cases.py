@@ -191,13 +191,17 @@ def decision_of_chain(
 ) -> Decision:
     """What a chain decides after segments of 10 windows where the laws are all that is possible.
 
-    Of a segment: split, seconds of a window, and what a change costs. ``known`` was measured before the chain, on its
-    present ranks; ``measured`` are compute seconds in all segments.
+    Of a segment: split, seconds of a window, and what a change costs: preparing and collecting. Starting took 50 s more
+    at each border, which is no cost of a change: whoever stays starts as well. ``known`` was measured before the
+    chain, on its present ranks; ``measured`` are compute seconds in all segments.
     """
     present = segments[-1][0]
     earlier = {name: np.array([[present[name], mean_of_laws(laws[name], present[name]), np.nan]]) for name in known}
     limits = limits_of(tuple(laws), budget, Constraints(maximum=highest))
-    done = [Segment(split, 10, window, dict(measured or {}), border_seconds=cost) for split, window, cost in segments]
+    done = [
+        Segment(split, 10, window, dict(measured or {}), border_seconds=cost + 50.0, change_seconds=cost)
+        for split, window, cost in segments
+    ]
     question = DecisionProblem(Schedule.parallel(tuple(laws)), limits, left, 10, earlier, failed)
     learner: Any = ExactDraws(dict(laws), 0.01)
     with mock.patch("precice_lb.chain.decide.recommend_split", partial(recommend_split, learner=learner)):

@@ -220,7 +220,7 @@ def test_windows_are_brought_to_the_present_load() -> None:
         [[0, 0.01], [0.0, 0.2], [0, 0], [math.log(2), 0.075], [math.log(2), 0.075]],
     )
     b[1] = unknown
-    found = window_times(segments, Schedule.parallel("AB"), {"A": np.array(a), "B": np.array(b)})
+    found = window_times(segments, Schedule.parallel(list("AB")), {"A": np.array(a), "B": np.array(b)})
     mean = math.exp((math.log(4.4) / 0.05**2 + math.log(4) / 0.04**2) / 1025)
     assert found == {
         (1, 2): pytest.approx((mean, 1025**-0.5), rel=DIGITS),

@@ -129,7 +129,7 @@ def test_windows_that_vary_are_replayed_one_by_one() -> None:
     costs = {"A": [F(3), F(1), F(4), F(1), F(5)], "B": [F(2), F(7), F(1), F(8), F(2)]}
     arrays = {name: np.array([float(cost) for cost in varying]) for name, varying in costs.items()}
     pairs = list(zip(costs["A"], costs["B"], strict=True))
-    for schedule, join in ((Schedule.parallel("AB"), max), (Schedule.serial("AB"), sum)):
+    for schedule, join in ((Schedule.parallel(list("AB")), max), (Schedule.serial(list("AB")), sum)):
         ends = [sum((F(join(pair)) for pair in pairs[:n]), F(0)) for n in range(1, 6)]
         assert schedule.replay(arrays).tolist() == [about(end) for end in ends]
 

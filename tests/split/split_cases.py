@@ -14,16 +14,16 @@ from precice_lb.schedule import Schedule
 Array = np.ndarray[Any, np.dtype[np.float64]]
 CHAIN = coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC"))
 SCHEDULES = {
-    "parallel of two": Schedule.parallel("AB"),
-    "serial of two": Schedule.serial("AB"),
-    "parallel of three": Schedule.parallel("ABC"),
-    "serial of three": Schedule.serial("ABC"),
+    "parallel of two": Schedule.parallel(list("AB")),
+    "serial of two": Schedule.serial(list("AB")),
+    "parallel of three": Schedule.parallel(list("ABC")),
+    "serial of three": Schedule.serial(list("ABC")),
     "serial chain": CHAIN,
     "mixed chain": coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC")),
     "implicit and explicit": coupling(
         "ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=dict.fromkeys("ABC", 3)
     ),
-    "parallel of four": Schedule.parallel("ABCD"),
+    "parallel of four": Schedule.parallel(list("ABCD")),
     "program order": coupling(
         "ABCD",
         ("serial-implicit", "AB"),

@@ -19,7 +19,7 @@ RANKS = np.arange(1, 101)
 
 def test_the_slowest_are_made_as_fast_as_possible_one_after_the_other() -> None:
     times = {"A": np.full(20, 8.0), "B": 12.0 / np.arange(1, 21), "C": 6.0 / np.arange(1, 21)}
-    result = optimize_split(times, 10, coupling=Schedule.parallel("ABC"))
+    result = optimize_split(times, 10, coupling=Schedule.parallel(list("ABC")))
     # A gains nothing; B and C share the other nine ranks as if they were alone.
     assert result.split == {"A": 1, "B": 6, "C": 3}
     assert (result.window_seconds, result.critical_cycle) == (8.0, ("A",))
@@ -90,7 +90,7 @@ def test_unusable_times_are_refused(bad: float) -> None:
 
 def test_missing_times_are_refused() -> None:
     with pytest.raises(ModelError, match="expected times of A, B"):
-        optimize_split({"A": np.ones(3)}, 4, coupling=Schedule.parallel("AB"))
+        optimize_split({"A": np.ones(3)}, 4, coupling=Schedule.parallel(list("AB")))
     with pytest.raises(ModelError, match=r"shape \(\)"):
         optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4)
     samples = {"A": np.ones((7, 12)), "B": np.ones(12)}

@@ -14,8 +14,8 @@ from precice_lb.split import Constraints, NodeKind, SharedCores, optimize_split
 
 RANKS = np.arange(1, 2001)
 TIMES = {"A": 900.0 / RANKS, "B": 300.0 / RANKS}
-BOTH = Schedule.parallel("AB")
-IN_TURNS = Schedule.serial("AB")
+BOTH = Schedule.parallel(list("AB"))
+IN_TURNS = Schedule.serial(list("AB"))
 NODES: dict[str, Any] = {"unit": "nodes", "cores_per_node": 8, "whole_nodes": True}
 KINDS = (NodeKind("cpu", 3, 4), NodeKind("gpu", 2, 4, 2))
 

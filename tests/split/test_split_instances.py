@@ -29,15 +29,15 @@ def _config(names: str, *schemes: tuple[str, str], iterations: float = 1) -> Sch
 
 # Each with turns in which its participants never work at the same time, if there are any.
 SCHEDULES: list[tuple[Schedule, tuple[tuple[str, ...], ...]]] = [
-    (Schedule.parallel("AB"), ()),
-    (Schedule.serial("AB"), (("A",), ("B",))),
-    (Schedule.parallel("ABC"), ()),
-    (Schedule.serial("ABC"), (("A",), ("B",), ("C",))),
+    (Schedule.parallel(list("AB")), ()),
+    (Schedule.serial(list("AB")), (("A",), ("B",))),
+    (Schedule.parallel(list("ABC")), ()),
+    (Schedule.serial(list("ABC")), (("A",), ("B",), ("C",))),
     (_config("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC")), (("A", "C"), ("B",))),
     (_config("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=3), (("A",), ("B",))),
     (_config("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=2.4), (("A",), ("B",))),
-    (Schedule.parallel("ABCD"), ()),
-    (Schedule.serial("ABCD"), (("A", "B"), ("C",))),
+    (Schedule.parallel(list("ABCD")), ()),
+    (Schedule.serial(list("ABCD")), (("A", "B"), ("C",))),
     (
         _config("ABCD", ("serial-implicit", "AB"), ("serial-explicit", "AD"), ("serial-explicit", "BC"), iterations=2),
         (("A",), ("B",)),
@@ -46,8 +46,8 @@ SCHEDULES: list[tuple[Schedule, tuple[tuple[str, ...], ...]]] = [
         _config("ABCD", ("serial-explicit", "AB"), ("serial-explicit", "BC"), ("parallel-explicit", "BD")),
         (("A", "C"), ("B",)),
     ),
-    (Schedule.parallel("ABCDE"), ()),
-    (Schedule.serial("ABCDE"), (("A", "D"), ("B",), ("E",))),
+    (Schedule.parallel(list("ABCDE")), ()),
+    (Schedule.serial(list("ABCDE")), (("A", "D"), ("B",), ("E",))),
     (
         _config("ABCDE", ("serial-explicit", "AB"), ("serial-implicit", "BC"), ("parallel-explicit", "CD"),
                 ("serial-explicit", "DE"), iterations=2),

@@ -12,7 +12,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, near_optimal_splits, optimize, optimize_split, tradeoff_curve
 
-OF_THREE = [Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN]
+OF_THREE = [Schedule.parallel(list("ABC")), Schedule.serial(list("ABC")), CHAIN]
 Excluded = list[dict[str, int]]
 
 

@@ -408,3 +408,24 @@ def test_times_that_are_all_zero_are_no_division_by_them(tmp_path: Path, capsys:
     assert main(["check", str(tmp_path)]) in (0, 1)
     capsys.readouterr()
     refused(capsys, "recommend", tmp_path, "--ranks", "4", "--coupling", "parallel")
+
+
+class TouchesWhenLoaded:
+    """An object whose pickle makes a file when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickled_object_in_a_spool_is_refused_and_never_loaded(tmp_path: Path) -> None:
+    (path,) = fill(tmp_path / "stores", 1, spool=True)
+    marker = tmp_path / "loaded"
+    block = np.array([(TouchesWhenLoaded(marker),)], [("advances", object)])
+    with path.open("ab") as file:
+        np.save(file, block, allow_pickle=True)
+
+    assert "expected blocks of rows, found one of" in refusal(path)
+    assert not marker.exists()

@@ -21,7 +21,7 @@ from precice_lb.ingest.profiling.tables import find_table
 from precice_lb.store.reader import paths_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
-from precice_lb.text import plural
+from precice_lb.text import checked_list, plural
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
@@ -79,7 +79,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
         If a source does not exist, or there is no profiling file at all.
     """
     paths: dict[Path, None] = {}
-    roots = [Path(source) for source in sources]
+    roots = [Path(source) for source in checked_list(sources, "sources", "paths", DataError)]
     for source in roots:
         if not source.exists():
             raise DataError(

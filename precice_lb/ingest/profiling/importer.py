@@ -21,7 +21,7 @@ from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
-from precice_lb.text import numbered, plural
+from precice_lb.text import checked_list, numbered, plural
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def import_profiling(
         If there is no profiling file or no configuration, a file is damaged, or was imported into `output` before. No
         store is left behind then.
     """
-    roots = [Path(directory) for directory in directories]
+    roots = [Path(directory) for directory in checked_list(directories, "directories", "paths", DataError)]
     headers, notes = find_profiles(roots)
     chosen = None if configuration is None else Path(configuration)
     threads = threads or {}

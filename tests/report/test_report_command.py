@@ -1,0 +1,75 @@
+"""What the command report writes: one page that stands alone, and its figures where they are asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from page_helpers import Elements
+from report_helpers import write_campaign
+
+from precice_lb.cli import main
+
+TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a report with its figures, and return the directory in which both lie."""
+    directory = tmp_path_factory.mktemp("written")
+    sizes = ["--ranks", "448", "--present", "Inner=224,Outer=224"]
+    places = ["-o", str(directory / "page"), "--figures", str(directory / "figures")]
+    assert main(["report", str(TABLE), *sizes, *places]) == 0
+    return directory
+
+
+def test_every_figure_of_the_page_is_written_as_svg(written: Path) -> None:
+    page = (written / "page" / "report.html").read_text(encoding="utf-8")
+    names = re.findall(r'<figure id="chart-([^"]+)"', page)
+    figures = sorted((written / "figures").iterdir())
+
+    assert len(names) >= 3
+    assert [path.name for path in figures] == sorted(f"{name}.svg" for name in names)
+    for path in figures:
+        root = ElementTree.parse(path).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        # The background, the axes and the curves.
+        assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 5
+
+
+def test_the_page_is_one_file_that_loads_nothing(written: Path) -> None:
+    assert [path.name for path in (written / "page").iterdir()] == ["report.html"]
+    page = Elements((written / "page" / "report.html").read_text(encoding="utf-8"))
+
+    loading = [tag for tag, _ in page.elements if tag in ("script", "link", "iframe", "object", "embed", "base")]
+    assert loading == []
+    sources = [attributes[name] for _, attributes in page.elements for name in ("src", "srcset") if name in attributes]
+    assert [source for source in sources if not str(source).startswith("data:")] == []
+    policies = [attributes.get("content") for tag, attributes in page.elements if tag == "meta"]
+    (policy,) = [text for text in policies if text and text.startswith("default-src")]
+    # Scripts fall under the default.
+    assert policy.startswith("default-src 'none';")
+    assert "script-src" not in policy
+
+
+def test_no_figure_is_written_where_none_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(TABLE), "--ranks", "448"]) == 0
+
+    assert capsys.readouterr().out == "report: precice-lb-report/report.html\n"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [Path(tmp_path, "precice-lb-report/report.html")]
+
+
+def test_budget_is_that_of_the_largest_run_where_none_is_given(tmp_path: Path) -> None:
+    splits = [{"Inner": 2, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 2}]
+    write_campaign(tmp_path / "runs", splits)
+
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "page")]) == 0
+
+    page = Elements((tmp_path / "page" / "report.html").read_text(encoding="utf-8"))
+    # The second run had nine ranks.
+    assert "parallel-explicit Inner, Outer, 9 ranks" in page.text
