@@ -99,7 +99,8 @@ def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None
     assert np.isnan(run.imbalance)
     np.testing.assert_allclose(part.window_seconds, 0.3)
     np.testing.assert_allclose(part.rank_solve, 0.1)
-    with pytest.raises(DataError, match="waits of participant A to be measured, found none from backend libprecice"):
+    expected = "waits of participant A to be measured, found none from backend libprecice; load the runs with complete="
+    with pytest.raises(DataError, match=expected):
         load_measurements([tmp_path])
     # What the ranks say of the reason is passed on.
     problem = 'Fluid-{}-12.txt: none; set <profiling mode="fundamental"/>'

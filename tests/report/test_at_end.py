@@ -52,9 +52,9 @@ def written(case: Path) -> set[str]:
     return {path.name for path in case.iterdir() if path.is_file() and path.name != ".precice-lb-at-end.lock"}
 
 
-def open_store(directory: Path, participant: str) -> StoreWriter:
+def open_store(directory: Path, participant: str, rank: int = 0, size: int = 1) -> StoreWriter:
     """A store of one rank that is not closed yet."""
-    data = metadata(participant, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
+    data = metadata(participant, rank, size, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
     writer = StoreWriter(directory, data, configuration())
     own = compute_seconds(participant, 1)
     longest = compute_seconds("Inner", 1)
@@ -108,6 +108,30 @@ def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
     assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
 
 
+def test_a_participant_of_which_a_rank_is_still_running_is_not_at_its_end(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Outer", 0, 2))
+    late = open_store(stores, "Outer", 1, 2)
+    close(open_store(stores, "Inner"))
+
+    assert write_at_end(case, stores, "Inner") == []
+
+    assert written(case) == set()
+    close(late)
+    assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
+
+
+def test_a_participant_whose_store_is_being_created_is_not_at_its_end(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Inner"))
+    unfinished = stores / "Outer-1" / "Outer-0-1.h5"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(b"")
+
+    assert write_at_end(case, stores, "Inner") == []
+    assert written(case) == set()
+
+
 def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> None:
     stores = case / "stores"
     close(open_store(stores, "Outer"), finished=False)
@@ -136,8 +160,9 @@ def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.Mo
 
 def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> None:
     stores = case / "stores"
-    writer = open_store(stores, "Inner")
-    with pytest.raises(StoreError, match=r"expected 1 ranks of participant 'Inner' to close their stores .* found 0"):
+    close(open_store(stores, "Inner", 0, 2))
+    writer = open_store(stores, "Inner", 1, 2)
+    with pytest.raises(StoreError, match=r"expected 2 ranks of participant 'Inner' to close their stores .* found 1"):
         write_at_end(case, stores, "Inner", timeout=0.2)
     with pytest.raises(StoreError, match="expected any ranks of participant 'Nobody'"):
         write_at_end(case, stores, "Nobody", timeout=0.2)
