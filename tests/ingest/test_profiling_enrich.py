@@ -120,7 +120,8 @@ def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> 
 def test_a_file_of_the_same_size_from_another_run_is_refused(tmp_path: Path, seconds: float) -> None:
     store = joined(record(tmp_path, sample(tmp_path), later_ns=round(seconds * 1e9)))
     assert "timing_source" not in store.metadata
-    assert "run" in store.metadata["timing_problem"] or "others" in store.metadata["timing_problem"]
+    expected = "A-0-1.txt: expected the profiling file of this run, found one of another run; give each run a directory"
+    assert expected in store.metadata["timing_problem"]
     assert (store.advances["wait_ns"] == -1).all()
 
 
