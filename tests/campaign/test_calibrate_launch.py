@@ -69,7 +69,9 @@ def test_one_processor_of_every_core(tmp_path: Path) -> None:
     assert available_cores(tmp_path, range(8)) == (0, 1, 2, 3)
     assert available_cores(tmp_path, [1, 4, 5, 6]) == (1, 4, 6)
     assert available_cores(tmp_path / "nothing", [2, 0]) == (0, 2)
-    assert set(available_cores()) <= os.sched_getaffinity(0)
+    cores_of_this_machine = available_cores()
+    assert len(cores_of_this_machine) >= 1
+    assert set(cores_of_this_machine) <= os.sched_getaffinity(0)
 
 
 def start(directory: Path, keys: dict[str, object], *, threads: int = 1, **ranks: int) -> dict[str, list[str]]:
