@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -52,6 +53,7 @@ def test_a_quiet_run_ends_early_a_noisy_one_goes_on_and_the_decision_is_the_same
     # Sleeping ranks are late on a busy machine, by a part of what is planted as noise.
     monkeypatch.setattr("precice_lb.campaign.design.NEEDED_PART", 3)
     quiet, noisy = run_study(study(tmp_path / "quiet", 0, 60)), run_study(study(tmp_path / "noisy", 0.5, 10))
+    assert len(quiet.finished) == 2
     for run in quiet.finished:
         assert run.windows is not None
         assert 8 <= run.windows < 60
@@ -105,6 +107,10 @@ def test_a_run_ends_at_the_least_windows_whose_errors_are_small_enough(tmp_path:
     seen = look(stores, "AB")
     assert seen is not None
     assert (seen.windows, seen.steady, seen.drifting) == (8, 6, [])
+    # B computes for 1.5 s and 1.54 s in turn: a median absolute deviation of 0.02 s, / 0.6745 for normal noise, is
+    # larger for few windows (6 / 5.2); the standard error of a median of six is 1.2533 times that of their mean.
+    error_of_b = 1.2533 * (0.02 / 0.6745) * (6 / 5.2) / math.sqrt(6) / 1.52
+    assert seen.errors == pytest.approx({"A": 0.0, "B": error_of_b}, rel=1e-3)
     assert seen.suffices({"A": 0.01, "B": seen.errors["B"]})
     assert not seen.suffices({"A": 0.01, "B": seen.errors["B"] * 0.99})
     assert not seen._replace(steady=5).suffices({"A": 0.01, "B": 1.0})

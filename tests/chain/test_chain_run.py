@@ -235,6 +235,8 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
         return Decision(dict(segments[-1].split), "stay", "stay")
 
     run_with(decide, read_study(path), tmp_path / "chain")
+    # The first of three segments has the split of the study.
+    assert len(asked) == 2
     for question in asked:
         for name, work in (("Left", 0.6), ("Right", 0.3)):
             ranks, seconds, errors = question.earlier[name].T

@@ -114,6 +114,7 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
     state.write_text(state.read_text().replace('"job": "1"', '"job": null'))
     slurm.set("away", "3")
     done = following(study, "--submit")
+    assert done.returncode == 2
     assert "waits or runs as job 1: its last line goes on" in done.stderr
     assert slurm.states() == ["PENDING"]
     (slurm.root / "held").unlink()
