@@ -152,6 +152,17 @@ def test_only_participants_with_threads_find_them_in_their_environment(
     assert solid.setting[:2] == ("env", "OMP_NUM_THREADS=3")
 
 
+def test_binding_of_threads_is_what_the_case_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_PROC_BIND", raising=False)
+    study = study_of(tmp_path, right=FREE, extra='[case.environment]\nOMP_PROC_BIND = "close"')
+
+    (_, solid) = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
+
+    # What a participant has of its own would come on top of what the case says.
+    assert study.case.environment == {"OMP_PROC_BIND": "close"}
+    assert "OMP_PROC_BIND" not in solid.variables
+
+
 # Right hashes with as many threads as it is told, without MPI, and says how many it really had and on which cores.
 THREADED = """\
 import hashlib, os, sys, threading, time

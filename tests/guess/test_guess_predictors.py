@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -273,3 +274,34 @@ def test_a_world_in_which_predictions_cease_to_help() -> None:
     assert sum(decisions[150:180]) <= 15
     assert sum(decisions[180:]) <= 30
     assert total < 0.87 * held
+
+
+def _stretches(world: World) -> list[tuple[bool, int]]:
+    """Return whether windows start from predictions, and how many in a row do, of all but the last stretch."""
+    _, _, _, decisions = _simulate(world)
+    return [(guessed, len(list(windows))) for guessed, windows in itertools.groupby(decisions)][:-1]
+
+
+# In each of these the first three windows take three times as long, which the baseline of 100 leaves out. What a window
+# starts from is decided when the last but one ends: predictions begin after 7 windows and 2 more, and the verdict on
+# the fourth of them holds from the sixth on.
+def test_predictions_go_on_where_they_take_0_93_of_the_iterations_with_windows_to_compare() -> None:
+    stretches = _stretches(lambda window: (300 if window < 3 else 100, 93))
+
+    # After 48, 96 and 192 windows of predictions one holds.
+    assert stretches == [(False, 9), (True, 49), (False, 1), (True, 48), (False, 1), (True, 96), (False, 1)]
+
+
+def test_windows_hold_three_times_as_long_each_time_that_predictions_do_not_pay() -> None:
+    stretches = _stretches(lambda window: (300 if window < 3 else 100, 94))
+
+    assert stretches == [
+        (False, 9), (True, 5), (False, 8), (True, 5), (False, 24), (True, 5), (False, 72), (True, 5),
+    ]  # fmt: skip
+
+
+def test_the_last_eight_windows_tell_whether_predictions_still_pay() -> None:
+    # From window 31 on predictions take 94: the mean of eight is above 93 when all of them are of these, in window 38.
+    stretches = _stretches(lambda window: (100, 50 if window < 30 else 94))
+
+    assert stretches[:3] == [(False, 9), (True, 39 - 9), (False, 8)]
