@@ -123,12 +123,13 @@ def test_a_participant_of_which_a_rank_is_still_running_is_not_at_its_end(case: 
 
 def test_a_participant_whose_store_is_being_created_is_not_at_its_end(case: Path) -> None:
     stores = case / "stores"
-    close(open_store(stores, "Inner"))
-    unfinished = stores / "Outer-1" / "Outer-0-1.h5"
+    close(open_store(stores, "Outer"))
+    # It is found before the one of Outer.
+    unfinished = stores / "Inner-1" / "Inner-0-1.h5"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"")
 
-    assert write_at_end(case, stores, "Inner") == []
+    assert write_at_end(case, stores, "Outer") == []
     assert written(case) == set()
 
 

@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 from page_helpers import SPLITS, Elements, store_evidence, table_evidence
-from report_helpers import HOSTILE, configuration, write_campaign, write_recommended_split
+from report_helpers import HOSTILE, configuration, write_campaign, write_recommended_split, write_run
 from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.report import Evidence, Page, Paragraph, build_page, write_report
+from precice_lb.report.blocks import CodeBlock
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,35 @@ def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_pa
 
     assert evidence.shown_run.versions == {"Inner": "gpu"}
     assert len(evidence.repeats) == 1
+
+
+def test_a_run_without_windows_after_warm_up_is_not_shown_beside_others(recorded: Evidence, tmp_path: Path) -> None:
+    """It has the recommended split, and the other run another one."""
+    split = recorded.recommendation.split
+    write_run(tmp_path / "short", split, windows=1, run="short")
+    (short,) = load_runs([tmp_path])
+
+    beside = dataclasses.replace(recorded, runs=[short, recorded.runs[0]])
+    alone = dataclasses.replace(recorded, runs=[short])
+
+    assert beside.shown_run.name == recorded.runs[0].name
+    assert alone.shown_run.name == "short"
+
+
+def test_launch_lines_set_the_threads_of_each_rank(tmp_path: Path) -> None:
+    write_campaign(tmp_path, SPLITS, threads=2)
+    evidence = store_evidence(tmp_path, 24)
+
+    page = build_page(evidence)
+
+    (code,) = [block for section in page.sections for block in section.blocks if isinstance(block, CodeBlock)]
+    inner, outer = (evidence.recommendation.split[name] // 2 for name in ("Inner", "Outer"))
+    assert inner > outer
+    assert code.text.splitlines() == [
+        f"OMP_NUM_THREADS=2 mpiexec -n {inner} '<solver of Inner>' &",
+        f"OMP_NUM_THREADS=2 mpiexec -n {outer} '<solver of Outer>' &",
+        "wait",
+    ]
 
 
 # --- figures and files ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.cells import cell_len
 
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
 from precice_lb.report import console, rendered, screen_blocks
-from precice_lb.report.blocks import seconds_unit, short_names
+from precice_lb.report.blocks import file_stem, seconds_unit, short_names
 from precice_lb.schedule import Schedule
 from precice_lb.text import json_text, visible
 
@@ -60,6 +61,21 @@ def test_short_names_stay_different(names: list[str], width: int) -> None:
     assert list(short) == names
     assert len(set(short.values())) == len(names)
     assert all(cell_len(name) <= width and name.isprintable() for name in short.values())
+
+
+def test_short_names_that_would_be_the_same_are_numbered() -> None:
+    names = ["abc-left-wxyz", "abc-right-wxyz", "abc-upper-wxyz", "short"]
+
+    assert list(short_names(names, 8).values()) == ["abc…wxyz", "abc…wx#2", "abc…wx#3", "short"]
+
+
+def test_names_of_files_are_encoded_and_long_ones_end_with_a_hash() -> None:
+    assert file_stem("a/b: ü.1") == "a%2Fb%3A %C3%BC.1"
+    # 160 characters, a tilde and 16 digits; such names differ as long as those that they stand for do.
+    one, other = file_stem(200 * "a" + "1"), file_stem(200 * "a" + "2")
+    assert re.fullmatch(r"a{160}~[0-9a-f]{16}", one)
+    assert re.fullmatch(r"a{160}~[0-9a-f]{16}", other)
+    assert one != other
 
 
 @pytest.mark.parametrize(
