@@ -67,7 +67,7 @@ def test_an_interrupted_watch_is_exit_code_130(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert "no run" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(300) == 130
     finally:
         process.kill()
         process.communicate()

@@ -30,14 +30,26 @@ REST_OF_A_STUDY = {"case": {"directory": "."}, "machine": {"ranks": 64}, "partic
 OPERATORS = ("|", "&&", "||", ";", "&", ">", ">>", "2>", "2>&1", "\\")
 
 
+def _tokens_of_command(lines: list[str]) -> list[str]:
+    """Split the first of some lines into tokens, with the lines after it as far as a quotation goes on.
+
+    A line of text that is no command may have an open quotation; it has no tokens.
+    """
+    for end in range(1, len(lines) + 1):
+        text = "\n".join(lines[:end])
+        try:
+            return shlex.split(text.removeprefix("$ "), comments=True)
+        except ValueError:
+            continue
+    return []
+
+
 def _own_commands(block: Block) -> list[list[str]]:
     """Arguments of every ``precice-lb`` in a block, also of those that mpiexec starts."""
     found = []
-    for line in block.text.replace("\\\n", " ").splitlines():
-        try:
-            tokens = shlex.split(line.removeprefix("$ "), comments=True)
-        except ValueError:
-            continue
+    lines = block.text.replace("\\\n", " ").splitlines()
+    for index in range(len(lines)):
+        tokens = _tokens_of_command(lines[index:])
         for place, token in enumerate(tokens):
             if token == "precice-lb" or (token == "precice_lb" and tokens[place - 1] == "-m"):
                 after = itertools.takewhile(lambda each: each not in OPERATORS, tokens[place + 1 :])
