@@ -25,7 +25,7 @@ from report_helpers import (
 
 from precice_lb.campaign import Study
 from precice_lb.cli import commands, main
-from precice_lb.exceptions import PreciceLBError
+from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 
 CLONE = Path(__file__).parents[2]
 SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 5}]
@@ -142,6 +142,19 @@ def test_the_demo_runs_in_the_current_directory(
         "By the law of the emulated load the best split is Inner 12, Outer 4 ranks: 0.2025 s per window.",
         "The recommended one, Inner 11, Outer 5 ranks, takes 6.9 % longer by that law.",
     ]
+
+
+def test_a_demo_of_which_too_few_runs_ended_well_ends_with_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise TooFewRunsError("every run failed")
+
+    monkeypatch.setattr(commands, "run_and_recommend", failing)
+
+    assert main(["demo", "--directory", str(tmp_path / "there")]) == 1
+
+    assert capsys.readouterr().err.endswith("precice-lb: error: every run failed\n")
 
 
 @pytest.mark.mpi
