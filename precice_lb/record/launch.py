@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import itertools
 import json
 import os
@@ -197,6 +198,10 @@ def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[], Non
     """Choose what ``PRECICE_LB_AT_END`` asks for, once the store is complete; None on all but the primary rank."""
     what = setting("PRECICE_LB_AT_END", "", *_FILES)
     if metadata["rank"] != 0 or not what:
+        return None
+    # The recorder in one file has no commands.
+    if importlib.util.find_spec("precice_lb.report") is None:
+        warn_once(f"PRECICE_LB_AT_END is ignored: this recorder has no commands; run precice-lb {what} on its stores")
         return None
     case = Path(metadata["configuration_path"]).parent
     return functools.partial(_start, case, metadata["participant"], directory, what)

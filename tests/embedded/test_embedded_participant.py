@@ -8,9 +8,12 @@ import json
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -189,6 +192,34 @@ def test_a_bad_timeout_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("PRECICE_LB_TIMEOUT", text)
         with pytest.raises(CouplingError, match="PRECICE_LB_TIMEOUT"):
             Participant("A", str(configure(tmp_path)), 0, 1)
+
+
+@pytest.mark.parametrize(("variables", "seconds"), [({}, 60.0), ({"PRECICE_LB_TIMEOUT": "7"}, 7.0)])
+def test_a_partner_is_waited_for_as_long_as_is_said_and_for_60_seconds_by_default(
+    variables: dict[str, str], seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock on which a pause of the solver's thread takes half a second."""
+    clock = SimpleNamespace(now=1000.0)
+
+    def pause(seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            clock.now += 0.5
+        else:
+            sleep(seconds)
+
+    monkeypatch.delenv("PRECICE_LB_TIMEOUT", raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    participant = Participant("A", str(configure(tmp_path)), 0, 1)
+    participant.set_mesh_vertices(MESH_A, CORNERS)
+    sleep = time.sleep
+    stand_in = SimpleNamespace(monotonic=lambda: clock.now, sleep=pause)
+    monkeypatch.setattr("precice_lb.embedded.communication.time", stand_in)
+
+    with pytest.raises(CouplingError, match=rf'"A" waited {seconds:g} s for its partner "B", which never came'):
+        participant.initialize()
+
+    assert clock.now - 1000.0 == seconds + 0.5
 
 
 # In a process of its own: importing preCICE starts MPI, whose variables would keep this one from starting ranks.

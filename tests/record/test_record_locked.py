@@ -140,6 +140,44 @@ def test_one_file_records_with_numpy_alone(tmp_path: Path) -> None:
     assert (store.metadata["finished"], store.metadata["backend"]) == (True, "libprecice")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("PRECICE_LB_AT_END", "recommend", "PRECICE_LB_AT_END is ignored: this recorder has no commands; run"),
+        ("PRECICE_LB_GUESS", "auto", ""),
+    ],
+)
+def test_one_file_has_neither_a_result_at_the_end_nor_a_first_guess(
+    variable: str, value: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = _with_numpy_alone(tmp_path)
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    (tmp_path / "precice.py").write_text(STAND_IN)
+    (tmp_path / "solver.py").write_text(TIMED)
+    monkeypatch.setenv(variable, value)
+
+    result = _run(python, tmp_path, "solver.py", home=tmp_path)
+
+    assert result.stdout == "3.4.1 []\n"
+    assert (words in result.stderr) if words else (result.stderr == "")
+    store = only_store(tmp_path)
+    assert store.metadata["finished"] is True
+    assert "guess" not in store.metadata
+    assert list(tmp_path.rglob("at-end*")) == []
+
+
+def test_one_file_has_no_embedded_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = _with_numpy_alone(tmp_path)
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    (tmp_path / "solver.py").write_text("from precice_lb_recorder import Participant\n")
+    monkeypatch.setenv("PRECICE_LB_BACKEND", "embedded")
+
+    result = _run(python, tmp_path, "solver.py", home=tmp_path)
+
+    assert result.returncode == 1
+    assert "expected the embedded backend or an importable pyprecice, found neither" in result.stderr
+
+
 @pytest.mark.precice
 def test_one_file_records_solvers_on_libprecice(tmp_path: Path) -> None:
     python = _with_numpy_alone(tmp_path, "precice", "cyprecice", "pyprecice", "mpi4py")
