@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, later, with_header
+from profiling_helpers import DATA, later, summaries, with_header
 from record_helpers import configuration
 from store_helpers import write_store
 
@@ -75,6 +75,27 @@ def test_every_call_gets_its_own_times(tmp_path: Path, run: str, name: str) -> N
     assert store.initialize["wait_ns"][0] == 1000 * profile.initialize["wait_us"][0]
     assert store.initialize["mapping_ns"][0] == 1000 * profile.initialize["mapping_us"][0]
     assert (before.advances["wait_ns"] == -1).all()
+
+
+def test_the_solvers_own_sections_are_summed_up_beside_those_of_advance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The solver's section ``assembly`` is in both files; the recorder's times are taken, and taken once."""
+    for name in "AB":
+        profile = sample(tmp_path, "all-implicit", f"{name}-0-1")
+        assert "assembly" in profile.user_names
+        # 3 ms in each window, of windows of one call each.
+        windows = range(1, len(profile.calls) + 1)
+        sections = [("assembly", window, 0, 3_000_000) for window in windows]
+        record(tmp_path, profile, sections=sections)
+
+    (run,) = summaries(capsys, "--per-rank", tmp_path / "precice-lb-store")
+
+    for part in run["participants"].values():
+        assert list(part["sections"]) == ["assembly"]
+        assert part["sections"]["assembly"]["mean_seconds"] == pytest.approx(0.003)
+        assert part["sections_per_rank"] == {"assembly": [pytest.approx(0.003)]}
+        assert "waitAndSendData" in part["advance_by_event"]
 
 
 def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path: Path) -> None:
