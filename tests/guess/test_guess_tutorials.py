@@ -57,7 +57,9 @@ def test_ranks_that_predict_each_for_itself_take_no_more_iterations() -> None:
 
 SLOW = pytest.mark.slow("long runs with every scheme and acceleration")
 CASES_BOTH = [
-    *[("oscillator", scheme, kind) for scheme in ("serial", "parallel") for kind in ("IQN-ILS", "IQN-IMVJ", "aitken")],
+    *[("oscillator", scheme, kind) for scheme in ("serial", "parallel") for kind in ("IQN-ILS", "IQN-IMVJ")],
+    # The oscillator's own limits are near rounding errors, of which Aitken's factor would be made.
+    *[("oscillator-1e-8", scheme, "aitken") for scheme in ("serial", "parallel")],
     pytest.param("tube-1d", "serial", "IQN-ILS", marks=SLOW),
     *[
         pytest.param("tube", scheme, kind, marks=SLOW)
@@ -69,7 +71,6 @@ CASES_BOTH = [
 @pytest.mark.tutorials
 @pytest.mark.parametrize(("case", "scheme", "acceleration"), CASES_BOTH)
 def test_auto_is_never_worse(case: str, scheme: str, acceleration: str) -> None:
-    """With relaxation the oscillator's limits of 1e-10 are those of a single number, down to rounding."""
     run, guessed = (measure(CASES[case], guess, scheme, acceleration) for guess in ("none", "auto"))
     assert guessed.converged.sum() >= run.converged.sum()
     assert guessed.total <= MOST * run.total

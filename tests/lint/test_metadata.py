@@ -46,6 +46,17 @@ def test_python_and_pyprecice_are_those_that_are_stated() -> None:
         assert f"{oldest.replace('>=', ' ')} is the oldest" in text
 
 
+def test_contributing_says_how_to_run_the_tests_of_each_marker() -> None:
+    markers = {line.partition(":")[0].partition("(")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    # The first column of the table's rows has markers, the last a command or a link to it.
+    described = set()
+    for names, command in re.findall(r"^\| (`.*?) \|.*\| (.*) \|$", text, flags=re.MULTILINE):
+        assert re.match(r"`make |\[below\]\(#", command)
+        described |= set(re.findall(r"`(\w+)`", names))
+    assert described == markers
+
+
 def test_the_changelog_has_this_version_first() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     versions = [heading for heading in headings if heading != "Unreleased"]
