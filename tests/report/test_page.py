@@ -120,6 +120,76 @@ def test_launch_lines_set_the_threads_of_each_rank(tmp_path: Path) -> None:
     ]
 
 
+def test_the_window_says_with_how_many_threads_the_shown_run_ran(recorded: Evidence, tmp_path: Path) -> None:
+    write_run(tmp_path / "mixed", {"Inner": 3}, threads=2, run="mixed")
+    write_run(tmp_path / "mixed", {"Outer": 3}, run="mixed")
+
+    text = texts(build_page(dataclasses.replace(recorded, runs=load_runs([tmp_path]))), "window")
+
+    assert "Measured in run mixed on 3 x 2 threads + 3, the recorded split nearest" in text
+
+
+def test_start_scripts_take_the_place_of_launch_lines_and_say_that_they_have_no_time_limit(
+    recorded: Evidence, tmp_path: Path
+) -> None:
+    job, script = tmp_path / "job.sbatch", tmp_path / "run.sh"
+    job.write_text(
+        "#!/bin/sh\n# No time limit is asked for: windows are not known; submit with sbatch --time=HH:MM:SS\n"
+    )
+    script.write_text("#!/bin/sh\n")
+
+    page = build_page(dataclasses.replace(recorded, start_scripts=(job, script)))
+
+    (section,) = [section for section in page.sections if section.name == "recommendation"]
+    (code,) = [block for block in section.blocks if isinstance(block, CodeBlock)]
+    assert code.text == f"sbatch {job}\n# or\n{script}"
+    missing = [block.text for block in section.blocks if isinstance(block, Paragraph) and block.role == "missing"]
+    assert missing == ["job.sbatch asks for no time limit: windows are not known; submit with sbatch --time=HH:MM:SS"]
+
+
+@pytest.mark.parametrize(("slowest", "percentage"), [(0.4, "58 %"), (0.21, None)])
+def test_ranks_out_of_balance_are_warned_of(
+    recorded: Evidence, tmp_path: Path, slowest: float, percentage: str | None
+) -> None:
+    """Of six ranks of Inner five compute for 0.2 s of each window of 0.5 s."""
+    for who, size in (("Inner", 6), ("Outer", 3)):
+        for rank in range(size):
+            solve = slowest if (who, rank) == ("Inner", 0) else 0.2
+            rows = [row(w, solve, 0.5 - solve, 0.5 - solve) for w in range(1, 8)]
+            write_store(tmp_path, rows, who, rank, size, configuration=configuration())
+
+    page = build_page(dataclasses.replace(recorded, runs=load_runs([tmp_path])))
+
+    (section,) = [section for section in page.sections if section.name == "window"]
+    warnings = [block.text for block in section.blocks if isinstance(block, Paragraph) and block.role == "warning"]
+    if percentage is None:
+        # The mean of 0.2 s over 0.21 s: 96 %.
+        assert warnings == []
+    else:
+        # Five times 0.2 s and 0.4 s are 0.233 s in the mean, over 0.4 s.
+        assert [text.partition(":")[0] for text in warnings] == [f"Ranks of Inner have a load balance of {percentage}"]
+
+
+def test_sections_of_a_page_in_their_order_and_which_are_folded(recorded: Evidence) -> None:
+    page = build_page(recorded)
+
+    assert [section.name for section in page.sections] == [
+        "recommendation", "window", "scaling", "splits", "next", "quality", "missing", "provenance",
+    ]  # fmt: skip
+    assert [section.name for section in page.sections if section.folded] == ["provenance"]
+
+
+def test_a_page_of_three_participants_has_no_curve_over_the_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = build_page(table_evidence(tmp_path, ["Fluid", "Solid", "Heat"], 24))
+
+    assert [chart.name for chart in page.charts] == ["comparison", "scaling"]
+    # No section failed.
+    assert capsys.readouterr().err == ""
+    assert "could not be made" not in " ".join(texts(page, section.name) for section in page.sections)
+
+
 # --- figures and files ----------------------------------------------------------------------------------------------
 
 
