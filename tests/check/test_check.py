@@ -5,46 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy
+from check_helpers import checked, found, noisy, plant
 from coupled_runs import autocorrelated
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from report_helpers import configuration
-from store_helpers import START, row, write_coupled, write_store
+from store_helpers import START, row, write_store
 
-from precice_lb.check import CheckResult, check_runs
+from precice_lb.check import check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import drift_of, load_runs, outliers_of, shift_of, spread_of, warmup_of
-
-Array = NDArray[np.float64]
-
-
-def noisy(seed: int, windows: int, noise: float = 0.02, seconds: float = 1.0) -> Array:
-    return seconds * np.exp(noise * np.random.default_rng(seed).standard_normal(windows))
-
-
-def plant(
-    directory: Path, costs: Mapping[str, Sequence[float]], *, begin: float = 0.0, ranks: int = 1, **more: Any
-) -> None:
-    """Runs of 100 s of participants that ``costs`` seconds by window."""
-    more |= {"started_unix_ns": START + round(begin * 1e9), "seconds": 100.0}
-    write_coupled(directory, costs, dict.fromkeys(costs, ranks), transfer=0.001, **more)
-
-
-def checked(directory: Path, warmup: int | None = None) -> CheckResult:
-    return check_runs(load_runs([directory], warmup=warmup))
-
-
-def found(result: CheckResult) -> list[tuple[str, str]]:
-    """Kinds of findings, each with its run or runs."""
-    return [(finding.kind, finding.where) for finding in result.findings]
 
 
 @pytest.mark.parametrize("windows", [12, 40, 300])
