@@ -7,8 +7,10 @@ import math
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from calibrate_helpers import (
     state_of,
     write_study,
 )
+from clock_helpers import Clock
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb import recommend_split
@@ -122,6 +125,37 @@ def test_a_run_ends_at_the_least_windows_whose_errors_are_small_enough(tmp_path:
     assert ask() == ""
     ends = Enough(stores, {"A": 0.01, "B": 0.1})
     assert (ends(), ends()) == (f"more would tell no more; {seen.words}", "")
+
+
+@pytest.mark.parametrize(
+    ("look_seconds", "too_early", "late_enough"),
+    [
+        # 5 % of a core are 0.1 s in 2 s.
+        (0.1, 2.0, 2.2),
+        (0.001, 0.25, 0.35),
+    ],
+)
+def test_looks_at_a_run_take_at_most_5_percent_of_a_core_and_are_03_seconds_apart(
+    look_seconds: float, too_early: float, late_enough: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looked_at = Clock(), list[float]()
+
+    def slow_look(stores: Path, names: Collection[str]) -> None:
+        looked_at.append(clock.now)
+        clock.now += look_seconds
+
+    # All of the time that passes is spent on looking.
+    monkeypatch.setattr("precice_lb.campaign.enough.look", slow_look)
+    monkeypatch.setattr(
+        "precice_lb.campaign.enough.time",
+        SimpleNamespace(monotonic=clock.monotonic, process_time=clock.monotonic),
+    )
+    ask = Enough(tmp_path, {"A": 0.01})
+    for now in (0.0, too_early, late_enough):
+        clock.now = now
+        assert ask() == ""
+
+    assert looked_at == [0.0, late_enough]
 
 
 def test_what_is_small_enough_is_a_third_of_the_noise_that_counts() -> None:

@@ -112,7 +112,7 @@ ENDS_WHEN_ASKED = "for i in $(seq 1200); do sleep 0.05; done"
             "cleaned up\n",
             1,
         ),
-        ("trap '' TERM; touch ready; sleep 300", 12, "", 137),
+        ("trap '' TERM; touch ready; sleep 60", 12, "", 137),
     ],
     ids=["ends by itself", "ends when asked", "cleans up", "does not listen"],
 )
