@@ -170,7 +170,9 @@ def test_a_killed_run_has_the_calls_that_reached_the_file(tmp_path: Path) -> Non
     assert (store.advances["wait_ns"][len(left) :] == -1).all()
     assert f"found {len(left)}; " in store.metadata["timing_problem"]
     # preCICE's own default is no remedy for what the default led to, and less than 13 would lose the first records.
-    remedy = 'record more time windows, or set <profiling flush-every="13"/>, found "50" (1 to 12 lose the first records)'
+    remedy = (
+        'record more time windows, or set <profiling flush-every="13"/>, found "50" (1 to 12 lose the first records)'
+    )
     assert remedy in store.metadata["timing_problem"]
 
 
