@@ -16,7 +16,9 @@ def would_run(*arguments: str) -> str:
         pytest.skip("no make")
     command = ["make", "--no-print-directory", "--dry-run", "--always-make", *arguments]
     # Without what another make hands down, such as MPI= of `make test MPI=`.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MPI")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MPI")
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
