@@ -26,9 +26,11 @@ from precice_lb.models.posterior import BayesRegressor
 @dataclass(kw_only=True)
 class OwnLauncher(Launcher):
     greeting: str = ""
+    card: Path | None = None
 
     def command(self, plan, task):
-        return ["env", f"GREETING={self.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
+        greeting = self.greeting if self.card is None else str(self.card)
+        return ["env", f"GREETING={greeting}", f"PMI_SIZE={task.ranks}", *task.command]
 
 
 class OwnRegressor(BayesRegressor):
@@ -88,6 +90,7 @@ def test_a_reader_of_another_distribution_is_a_command_with_help(site: dict[str,
     said = " ".join(command(site, "import", "lines", "--help").stdout.split())
     for words in ("Text files of the monitoring.", "Seconds of one of its units.", "Example: precice-lb", "--output"):
         assert words in said
+    assert "Read the lines of our monitoring." in command(site, "import", "--help").stdout
     (tmp_path / "fluid.txt").write_text("Fluid 2 3000\nFluid 4 1600\n")
     table = tmp_path / "table.csv"
     done = command(site, "import", "lines", tmp_path / "fluid.txt", "--set", "scale=0.001", "--output", table)
@@ -101,27 +104,37 @@ def test_a_learner_of_another_distribution_learns(site: dict[str, str], tmp_path
     table.write_text("participant,ranks,seconds\n" + "\n".join(rows) + "\n")
     done = command(site, "recommend", table, "--ranks", "8", "--set", "runs.learner=own-curve", "--format", "json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["split"] == {"A": 4, "B": 4}
+    values = json.loads(done.stdout)
+    assert values["learner"] == "own-curve"
+    assert values["split"] == {"A": 4, "B": 4}
 
 
-def test_a_launcher_of_another_distribution_runs_a_campaign(site: dict[str, str], tmp_path: Path) -> None:
-    path = write_study(tmp_path, runs=SPLIT, launcher='name = "own"\ngreeting = "good morning"')
+@pytest.mark.parametrize(
+    ("key", "seen_there"),
+    [('greeting = "good morning"', "good morning"), ('card = "cards/one.txt"', "{study}/cards/one.txt")],
+    ids=["text", "path relative to the study"],
+)
+def test_a_launcher_of_another_distribution_runs_a_campaign(
+    key: str, seen_there: str, site: dict[str, str], tmp_path: Path
+) -> None:
+    path = write_study(tmp_path, runs=SPLIT, launcher=f'name = "own"\n{key}')
     done = command(site, DRIVER, path, tmp_path / "campaign", start="-c")
     assert [run.outcome for run in runs_of(tmp_path / "campaign")] == ["finished"], done.stderr
     (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
-    assert json.loads(seen.read_text())["GREETING"] == "good morning"
+    assert json.loads(seen.read_text())["GREETING"] == seen_there.format(study=path.parent)
 
 
 def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], tmp_path: Path) -> None:
     cases = {
-        'name = "own"\ngreting = "x"': "does not know this key, only greeting; did you mean 'greeting'?",
+        'name = "own"\ngreting = "x"': "does not know this key, only card, greeting; did you mean 'greeting'?",
+        'name = "own"\ngreeting = 3': "launcher.greeting: expected a valid string, found 3",
         'name = "onw"': "expected one of broken, mpiexec, own, slurm, srun, template",
         'name = "broken"': "precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher",
     }
     studies = [write_study(tmp_path / str(at), runs=SPLIT, launcher=words) for at, words in enumerate(cases)]
     code = "import sys; from precice_lb.cli import main; print([main(['calibrate', path]) for path in sys.argv[1:]])"
     done = command(site, code, *studies, start="-c")
-    assert done.stdout == "[2, 2, 2]\n", done.stderr
+    assert done.stdout == "[2, 2, 2, 2]\n", done.stderr
     for words, line in zip(cases.values(), done.stderr.splitlines(), strict=True):
         assert words in line
 

@@ -161,6 +161,8 @@ def test_ranks_in_turns_have_the_same_cores(tmp_path: Path, mpiexec: str) -> Non
     assert main(["launch", "--study", str(path), "--split", "Left=2,Right=2"]) == 0
     folder = tmp_path / "study-campaign" / "launch"
     assert [entry.name for entry in folder.iterdir()] == ["run.sh"]
+    # Ranks of Open MPI leave their core while they wait.
+    assert "OMPI_MCA_mpi_yield_when_idle=1" in (folder / "run.sh").read_text()
     # Who sets the threads of OpenMP has no fewer cores by that.
     done = run(folder / "run.sh", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr

@@ -155,6 +155,30 @@ def test_on_a_login_node_scripts_are_written(
         shutil.rmtree(case / "launch", ignore_errors=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--slurm", "time=01:00:00"], "#SBATCH --time=01:00:00"),
+        (["--slurm", "Right:partition=gpu"], "#SBATCH --partition=gpu"),
+        (["--mpi", "pmi2"], "--mpi=pmi2 "),
+        (["--set", "launcher.setup=['module load mpich']"], "module load mpich"),
+        (["--launcher", "slurm"], "srun "),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_options_of_a_job_write_its_script_and_start_nothing(
+    options: list[str], line: str, case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is no Slurm: the script may be for another machine."""
+    monkeypatch.setattr("precice_lb.campaign.launch.on_login_node", lambda: False)
+
+    assert main(["launch", *ONE_EACH[:2], *options, *solvers()]) == 0
+
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing was started; start it: sbatch ./launch/job.sbatch"
+    assert line in (case / "launch" / "job.sbatch").read_text()
+    assert list(case.glob("*.log")) == []
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 

@@ -405,6 +405,19 @@ def test_one_side_without_the_variable_ends_both(tmp_path: Path, silent: str, sp
     assert not list(tmp_path.rglob("*.npz"))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_patched_configuration_without_the_variable_ends_both_before_the_first_window(
+    tmp_path: Path, backend: str
+) -> None:
+    results = _ends(tmp_path, backend)
+
+    assert all(result.returncode != 0 for result in results.values())
+    # One of them may learn of it from its partner that is gone.
+    assert any("expected PRECICE_LB_GUESS=auto" in result.stderr for result in results.values())
+    assert all("    participant.initialize()\n" in result.stderr for result in results.values())
+    assert not list(tmp_path.rglob("*.npz"))
+
+
 @pytest.mark.precice
 @pytest.mark.parametrize(("plain", "ours"), [("A", "B"), ("B", "A")])
 def test_a_partner_of_precice_s_own_is_refused(tmp_path: Path, plain: str, ours: str) -> None:

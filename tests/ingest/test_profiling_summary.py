@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from profiling_helpers import DATA, case, database, differences, event_totals, summaries, summed_up, totals_of
 from report_helpers import refused
+from store_helpers import row, write_store
 
+from precice_lb.cli import main
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.store import find_stores, read_store
 
@@ -61,6 +64,23 @@ def test_files_far_from_their_configuration_are_summed_up_with_it(
     import_profiling([source], tmp_path / "store", configuration=configuration)
     refusal = refused(capsys, "summary", tmp_path / "store", "--config", configuration)
     assert "--config: expected profiling files" in refusal
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(-100, True), (100, False)], ids=["later", "earlier"])
+def test_profiling_files_of_a_later_run_than_the_stores_are_told_of(
+    seconds: int, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = case(tmp_path / "run", "fundamental")
+    store = write_store(source / "precice-lb-store", [row(window, 0.1, 0.2, 0.1) for window in range(1, 5)])
+    began = max(read_profile(path).header.unix_us for path in (source / "precice-profiling").iterdir()) * 1e-6
+    # The store was written before that run began, or after it.
+    os.utime(store, (began + seconds, began + seconds))
+
+    assert main(["summary", str(source)]) == 0
+
+    told = capsys.readouterr().err
+    assert ("are of a later run than its stores" in told) == is_told
+    assert (f"precice-lb summary {source / 'precice-profiling'}" in told) == is_told
 
 
 @pytest.mark.parametrize("sample", sorted(path.name.removesuffix(".db.gz") for path in DATA.glob("databases/*")))

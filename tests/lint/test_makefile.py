@@ -14,9 +14,11 @@ def would_run(*arguments: str) -> str:
     """Return the commands that make would run if nothing was made before."""
     if shutil.which("make") is None:
         pytest.skip("no make")
-    command = ["make", "--dry-run", "--always-make", *arguments]
+    command = ["make", "--no-print-directory", "--dry-run", "--always-make", *arguments]
     # Without what another make hands down, such as MPI= of `make test MPI=`.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MPI")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MPI")
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 

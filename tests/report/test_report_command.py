@@ -73,3 +73,27 @@ def test_budget_is_that_of_the_largest_run_where_none_is_given(tmp_path: Path) -
     page = Elements((tmp_path / "page" / "report.html").read_text(encoding="utf-8"))
     # The second run had nine ranks.
     assert "parallel-explicit Inner, Outer, 9 ranks" in page.text
+
+
+def test_curves_are_those_of_the_recommended_versions_and_a_table_has_the_others(tmp_path: Path) -> None:
+    """The aorta of Totounferoush, whose Fluid is recommended on GPUs, as the page on versions has it."""
+    machine = ["--nodes", "8", "--cores-per-node", "36"]
+    for setting in (
+        "machine.gpus_per_node=8",
+        "machine.whole_nodes=true",
+        "participants.Fluid:gpu.gpus_per_rank=1",
+        "case.parameter.fluid_cells=38",
+    ):
+        machine += ["--set", setting]
+    table = TABLE.with_name("totounferoush2022_aorta.csv")
+    places = ["-o", str(tmp_path / "page"), "--figures", str(tmp_path / "figures")]
+    assert main(["report", str(table), *machine, *places]) == 0
+
+    scaling = (tmp_path / "figures" / "scaling.svg").read_text(encoding="utf-8")
+    assert re.findall(r">(Fluid[^<]*)<", scaling) == ["Fluid (gpu): 16 ranks"]
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr>.*?</tr>", page, flags=re.DOTALL)
+    versions = [row for row in rows if "Fluid cpu" in row or "Fluid gpu" in row]
+    assert len(versions) == 2
+    assert "216 + 72" in next(row for row in versions if "Fluid cpu" in row)
+    assert "16 + 216" in next(row for row in versions if "Fluid gpu" in row)
