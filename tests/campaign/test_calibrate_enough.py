@@ -55,11 +55,13 @@ def test_a_quiet_run_ends_early_a_noisy_one_goes_on_and_the_decision_is_the_same
 ) -> None:
     # Sleeping ranks are late on a busy machine, by a part of what is planted as noise.
     monkeypatch.setattr("precice_lb.campaign.design.NEEDED_PART", 3)
-    quiet, noisy = run_study(study(tmp_path / "quiet", 0, 60)), run_study(study(tmp_path / "noisy", 0.5, 10))
+    # So many windows that a campaign on a busy machine, which looks late, still ends the quiet runs early.
+    quiet = run_study(study(tmp_path / "quiet", 0, 600))
+    noisy = run_study(study(tmp_path / "noisy", 0.5, 10))
     assert len(quiet.finished) == 2
     for run in quiet.finished:
         assert run.windows is not None
-        assert 8 <= run.windows < 60
+        assert 8 <= run.windows < 600
         assert run.ended.startswith("more would tell no more; standard errors Left ")
     assert [run.windows for run in noisy.finished] == [10] * 2
     assert all(run.ended.startswith("no more to run; standard errors") for run in noisy.finished)
@@ -72,7 +74,7 @@ def test_a_quiet_run_ends_early_a_noisy_one_goes_on_and_the_decision_is_the_same
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_killed_campaign_goes_on_also_one_of_an_earlier_version(tmp_path: Path) -> None:
-    path = study(tmp_path / "case", 0, 60)
+    path = study(tmp_path / "case", 0, 600)
     directory = tmp_path / "campaign"
     driver = f"import precice_lb.campaign.design\nprecice_lb.campaign.design.NEEDED_PART = 3\n{DRIVER}"
     campaign = subprocess.Popen([sys.executable, "-c", driver, path, directory])
@@ -93,7 +95,7 @@ def test_a_killed_campaign_goes_on_also_one_of_an_earlier_version(tmp_path: Path
     assert first == replace(before, needed={}, windows=None, ended="")
     assert (second.outcome, third.outcome) == ("interrupted", "finished")
     assert third.windows is not None
-    assert third.windows < 60
+    assert third.windows < 600
     assert alive(directory) == []
 
 
