@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +14,10 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report import Evidence, Page, Paragraph, build_page, write_report
+from precice_lb.report import Block, Evidence, Page, Paragraph, build_page, write_report
 from precice_lb.report.blocks import CodeBlock
+from precice_lb.report.page import recommendation_section
+from precice_lb.report.runs import window_section
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +32,14 @@ def recorded(campaign: Path) -> Evidence:
     return store_evidence(campaign, 12, present={"Inner": 6, "Outer": 6})
 
 
-def texts(page: Page, name: str) -> str:
-    section = next(each for each in page.sections if each.name == name)
-    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
+@pytest.fixture(scope="module")
+def page(recorded: Evidence) -> Page:
+    return build_page(recorded)
+
+
+def words(blocks: Iterable[Block]) -> str:
+    """Return the texts of all paragraphs."""
+    return " ".join(block.text for block in blocks if isinstance(block, Paragraph))
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
@@ -74,7 +82,7 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(
 def test_the_page_says_of_how_many_repeats_the_shown_run_is_the_median(recorded: Evidence, repeats: Path) -> None:
     evidence = dataclasses.replace(recorded, runs=[*recorded.runs[:2], *load_runs([repeats])])
 
-    text = texts(build_page(evidence), "window")
+    text = words(window_section(evidence))
 
     assert "Measured in run Inner:6 Outer:3 (d) on 6 + 3 ranks" in text
     assert "the median of its 4 runs" in text
@@ -108,9 +116,8 @@ def test_launch_lines_set_the_threads_of_each_rank(tmp_path: Path) -> None:
     write_campaign(tmp_path, SPLITS, threads=2)
     evidence = store_evidence(tmp_path, 24)
 
-    page = build_page(evidence)
+    (code,) = [block for block in recommendation_section(evidence) if isinstance(block, CodeBlock)]
 
-    (code,) = [block for section in page.sections for block in section.blocks if isinstance(block, CodeBlock)]
     inner, outer = (evidence.recommendation.split[name] // 2 for name in ("Inner", "Outer"))
     assert inner > outer
     assert code.text.splitlines() == [
@@ -124,7 +131,7 @@ def test_the_window_says_with_how_many_threads_the_shown_run_ran(recorded: Evide
     write_run(tmp_path / "mixed", {"Inner": 3}, threads=2, run="mixed")
     write_run(tmp_path / "mixed", {"Outer": 3}, run="mixed")
 
-    text = texts(build_page(dataclasses.replace(recorded, runs=load_runs([tmp_path]))), "window")
+    text = words(window_section(dataclasses.replace(recorded, runs=load_runs([tmp_path]))))
 
     assert "Measured in run mixed on 3 x 2 threads + 3, the recorded split nearest" in text
 
@@ -138,12 +145,11 @@ def test_start_scripts_take_the_place_of_launch_lines_and_say_that_they_have_no_
     )
     script.write_text("#!/bin/sh\n")
 
-    page = build_page(dataclasses.replace(recorded, start_scripts=(job, script)))
+    blocks = list(recommendation_section(dataclasses.replace(recorded, start_scripts=(job, script))))
 
-    (section,) = [section for section in page.sections if section.name == "recommendation"]
-    (code,) = [block for block in section.blocks if isinstance(block, CodeBlock)]
+    (code,) = [block for block in blocks if isinstance(block, CodeBlock)]
     assert code.text == f"sbatch {job}\n# or\n{script}"
-    missing = [block.text for block in section.blocks if isinstance(block, Paragraph) and block.role == "missing"]
+    missing = [block.text for block in blocks if isinstance(block, Paragraph) and block.role == "missing"]
     assert missing == ["job.sbatch asks for no time limit: windows are not known; submit with sbatch --time=HH:MM:SS"]
 
 
@@ -158,10 +164,9 @@ def test_ranks_out_of_balance_are_warned_of(
             rows = [row(w, solve, 0.5 - solve, 0.5 - solve) for w in range(1, 8)]
             write_store(tmp_path, rows, who, rank, size, configuration=configuration())
 
-    page = build_page(dataclasses.replace(recorded, runs=load_runs([tmp_path])))
+    blocks = list(window_section(dataclasses.replace(recorded, runs=load_runs([tmp_path]))))
 
-    (section,) = [section for section in page.sections if section.name == "window"]
-    warnings = [block.text for block in section.blocks if isinstance(block, Paragraph) and block.role == "warning"]
+    warnings = [block.text for block in blocks if isinstance(block, Paragraph) and block.role == "warning"]
     if percentage is None:
         # The mean of 0.2 s over 0.21 s: 96 %.
         assert warnings == []
@@ -170,9 +175,7 @@ def test_ranks_out_of_balance_are_warned_of(
         assert [text.partition(":")[0] for text in warnings] == [f"Ranks of Inner have a load balance of {percentage}"]
 
 
-def test_sections_of_a_page_in_their_order_and_which_are_folded(recorded: Evidence) -> None:
-    page = build_page(recorded)
-
+def test_sections_of_a_page_in_their_order_and_which_are_folded(page: Page) -> None:
     assert [section.name for section in page.sections] == [
         "recommendation", "window", "scaling", "splits", "next", "quality", "missing", "provenance",
     ]  # fmt: skip
@@ -187,15 +190,13 @@ def test_a_page_of_three_participants_has_no_curve_over_the_split(
     assert [chart.name for chart in page.charts] == ["comparison", "scaling"]
     # No section failed.
     assert capsys.readouterr().err == ""
-    assert "could not be made" not in " ".join(texts(page, section.name) for section in page.sections)
+    assert "could not be made" not in " ".join(words(section.blocks) for section in page.sections)
 
 
 # --- figures and files ----------------------------------------------------------------------------------------------
 
 
-def test_a_page_of_two_participants_has_three_figures_in_their_sections(recorded: Evidence, tmp_path: Path) -> None:
-    page = build_page(recorded)
-
+def test_a_page_of_two_participants_has_three_figures_in_their_sections(page: Page, tmp_path: Path) -> None:
     assert [chart.name for chart in page.charts] == ["comparison", "scaling", "landscape"]
     written = write_report(page, tmp_path / "out", tmp_path / "drawn")
     assert [str(path.relative_to(tmp_path)) for path in written] == [
@@ -214,14 +215,14 @@ def test_a_page_of_two_participants_has_three_figures_in_their_sections(recorded
     }  # fmt: skip
 
 
-def test_the_figures_of_the_page_are_those_that_are_written(recorded: Evidence, tmp_path: Path) -> None:
+def test_the_figures_of_the_page_are_those_that_are_written(page: Page, tmp_path: Path) -> None:
     """Elements of the drawings get names of their own in the page; what they draw stays."""
-    page, *figures = write_report(build_page(recorded), tmp_path / "out", tmp_path / "drawn")
+    report, *figures = write_report(page, tmp_path / "out", tmp_path / "drawn")
 
     def paths(text: str) -> list[str]:
         return [str(attributes["d"]) for attributes in Elements(text).named("path")]
 
-    in_page = paths(page.read_text())
+    in_page = paths(report.read_text())
     drawn = [paths(figure.read_text()) for figure in figures]
     assert [len(figure) > 20 for figure in drawn] == [True, True, True]
     assert in_page == [path for figure in drawn for path in figure]
