@@ -162,6 +162,20 @@ def test_repeated_runs_disagree_above_three_percent_and_above_noise(
     assert [each for each in found(checked(tmp_path)) if each[0] == "repeated runs"] == findings
 
 
+def test_repeated_runs_are_compared_per_iteration(tmp_path: Path) -> None:
+    # Three iterations of 0.1 s and 0.05 s of mapping take 0.45 s, and two of 0.17 s take 0.34 s.
+    for number, (iterations, seconds) in enumerate(((3, 0.1), (2, 0.12))):
+        calls = []
+        for window in range(1, 21):
+            for iteration in range(1, iterations + 1):
+                is_last = iteration == iterations
+                calls.append(row(window, seconds, 0.05, 0.0, iteration=iteration, complete=is_last, mapping=0.05))
+        begin_ns = START + number * 10**12
+        write_store(tmp_path / str(number), calls, started_unix_ns=begin_ns, run=f"run{number}")
+    (repeated,) = [finding for finding in checked(tmp_path).findings if finding.kind == "repeated runs"]
+    assert repeated.text == "on 1 rank it took 13.3 % longer in run1 than in run0"
+
+
 def test_a_negligible_participant_does_not_disagree_with_itself(tmp_path: Path) -> None:
     plant_twice(tmp_path, {"Large": 1.0, "Small": 0.001}, {"Large": 1.0, "Small": 0.002}, noise=0.01)
     assert found(checked(tmp_path)) == []
