@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile -
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs linkcheck test test-machine test-all lint types style compiled format clean
+.PHONY: help demo docs linkcheck test test-machine test-all mutants lint types style compiled format clean
 
 help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
@@ -25,6 +25,7 @@ help:
 	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors, and run its code"
 	@echo "make linkcheck look whether links to other sites hold (needs a network)"
 	@echo "make test-all  lint and all tests, with full counts, statistics and comparisons of real times"
+	@echo "make mutants   plant bugs at random and print those that no test notices (hours; SUBPACKAGES=split SEED=1 for some)"
 	@echo "make format    let ruff format the tree"
 	@echo "make clean     remove the environment and the demo's results"
 
@@ -76,6 +77,10 @@ test-machine: $(VENV)/dev.stamp
 test-all: $(VENV)/docs.stamp types style
 	PRECICE_LB_FULL_COUNTS=1 $(PYTEST) -m "not alone"
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -m alone
+
+# See CONTRIBUTING.md.
+mutants: $(VENV)/dev.stamp
+	PYTHONPATH=tests $(BIN)/python -m mutants --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(SUBPACKAGES)
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -261,9 +261,9 @@ def _call(name: str, begin: int, end: int, row: np.void, arguments: dict[str, in
     middle = max(end - max(int(row["mapping_ns"]), 0), begin)
     first = max(middle - max(int(row["wait_ns"]), 0), begin)
     if middle > first:
-        yield "waitAndReceiveData", _PRECICE, first, middle, {}
+        yield "waitAndReceiveData", _PRECICE, first, middle, arguments
     if end > middle:
-        yield "mapping", _PRECICE, middle, end, {}
+        yield "mapping", _PRECICE, middle, end, arguments
 
 
 def export_merged(sources: Sequence[str | Path], directory: str | Path) -> list[Path]:

@@ -293,12 +293,14 @@ if rank == "0" and line:
 """
 
 
-def make_stores(directory: Path, ranks: int, rows_of: Callable[[str, int], list[Any]]) -> None:
+def make_stores(
+    directory: Path, ranks: int, rows_of: Callable[[str, int], list[Any]], *, finished: bool = True
+) -> None:
     """Stores of a run of each participant on 1, 2, … ranks, for solvers that copy them."""
     directory.mkdir()
     for name in ("Left", "Right"):
         for size in range(1, ranks + 1):
             table = rows_of(name, size)
             for rank in range(size):
-                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
+                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION, finished=finished)
                 shutil.move(path, directory / path.name)

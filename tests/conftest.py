@@ -54,16 +54,30 @@ def _libprecice_problem() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked ``slow`` outside `make test-all`, and those marked ``precice`` where libprecice is missing."""
+    """Skip tests marked ``slow``, ``tutorials`` or ``precice`` where what they need is missing.
+
+    Tests marked ``slow`` are for `make test-all`. Those marked ``tutorials`` need a copy of preCICE's tutorials, and
+    those marked ``precice`` libprecice.
+    """
     for item in items:
-        if not FULL_COUNTS and (mark := item.get_closest_marker("slow")):
-            item.add_marker(pytest.mark.skip(reason=f"in make test-all only: {mark.args[0]}"))
-    if not any(item.get_closest_marker("precice") for item in items):
+        slow = item.get_closest_marker("slow")
+        if slow is not None and not FULL_COUNTS:
+            item.add_marker(pytest.mark.skip(reason=f"in make test-all only: {slow.args[0]}"))
+        if item.get_closest_marker("tutorials") and "PRECICE_TUTORIALS" not in os.environ:
+            item.add_marker(pytest.mark.skip(reason="PRECICE_TUTORIALS names no copy of preCICE's tutorials"))
+    needs_libprecice = [item for item in items if item.get_closest_marker("precice")]
+    if not needs_libprecice:
         return
-    if problem := _libprecice_problem():
-        for item in items:
-            if item.get_closest_marker("precice"):
-                item.add_marker(pytest.mark.skip(reason=problem))
+    problem = _libprecice_problem()
+    if problem is not None:
+        for item in needs_libprecice:
+            item.add_marker(pytest.mark.skip(reason=problem))
+
+
+@pytest.fixture(scope="session")
+def precice_tutorials() -> Path:
+    """Directory of the copy of preCICE's tutorials, for tests marked ``tutorials``."""
+    return Path(os.environ["PRECICE_TUTORIALS"])
 
 
 @pytest.fixture(scope="session")
@@ -154,6 +168,13 @@ def activated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave this process's priority alone, which `precice-lb watch` would lower for good."""
-    monkeypatch.setattr(os, "nice", lambda increment: 0)
+def own_priority(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Leave this process's priority alone, which `precice-lb watch` would lower for good; by how much it asked for."""
+    increments: list[int] = []
+
+    def nice(increment: int) -> int:
+        increments.append(increment)
+        return 0
+
+    monkeypatch.setattr(os, "nice", nice)
+    return increments

@@ -19,9 +19,7 @@ SHELLS = ("bash", "sh", "shell", "console")
 PROGRAMS = ("make ", "precice-lb ", "python ", "pip ", "mpiexec ", "srun ", "sbatch ", "export ", "cd ", "PRECICE_LB_")
 # Written by docs/generated.py from other files.
 _MADE = ("docs/api/", "docs/tutorials/", "docs/_build/")
-_MARKER = re.compile(
-    r"<!-- (not run|run in full|run in|not compared|printed by|printed in full by): (.+?) -->", re.DOTALL
-)
+_MARKER = re.compile(r"<!-- (not run|run in full|run in|not compared|printed in full by): (.+?) -->", re.DOTALL)
 # What `docs/generated.py` puts other text for.
 _DIRECTIVE = re.compile(r"\{[\w-]+\}")
 

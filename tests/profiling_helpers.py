@@ -81,8 +81,9 @@ def database(directory: Path, run: str) -> Path:
 
 
 def imported(directory: Path) -> dict[str, RankFile]:
-    """The stores below a directory by participant and rank."""
-    stores = map(read_store, find_stores([directory]))
+    """The stores below a directory, of which there is at least one, by participant and rank."""
+    stores = [read_store(path) for path in find_stores([directory])]
+    assert stores
     return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
 
 

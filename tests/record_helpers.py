@@ -155,8 +155,9 @@ def new_recorder(directory: Path | str) -> tuple[Recorder, Callable[..., None]]:
 
 
 def rank_stores(directory: Path) -> dict[tuple[str, int], RankFile]:
-    """The stores below a directory by participant and rank."""
-    stores = map(read_store, find_stores([directory / "precice-lb-store"]))
+    """The stores below a directory, of which there is at least one, by participant and rank."""
+    stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
+    assert stores
     return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
 
 

@@ -83,6 +83,9 @@ CASES = {
     "tube-1d-reused-2": _reused(2),
     "tube-1d-reused-20": _reused(20),
     "oscillator": OSCILLATOR,
+    # Its own limits are near rounding errors. There residuals repeat themselves to the last digit, or are exactly zero,
+    # and Aitken's factor becomes NaN or zero for the rest of the run.
+    "oscillator-1e-8": replace(OSCILLATOR, edits=((CONFIGURATION, 'limit="1e-10"', 'limit="1e-8"'),)),
     # Ten windows are too few to learn anything from.
     "heat": Case(
         "$PRECICE_TUTORIALS/partitioned-heat-conduction",

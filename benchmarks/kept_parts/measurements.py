@@ -173,7 +173,7 @@ def measure_optimum(names: str, coupling: str, scale: str) -> Figures:
     from precice_lb.schedule import Schedule
 
     ranks = {"full": 1_000_000, "small": 10_000}[scale]
-    schedule = {"parallel": Schedule.parallel, "serial": Schedule.serial}[coupling](names)
+    schedule = {"parallel": Schedule.parallel, "serial": Schedule.serial}[coupling](list(names))
     times = tables(names, ranks)
     # The first call imports modules and gets its memory from the system.
     best, costs = with_costs(lambda: optimize_split(times, ranks, coupling=schedule), calls=5)

@@ -10,13 +10,13 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import Output
 from precice_lb.text import say
 
-chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
+chain_app = App(name="chain")
 app.command(chain_app)
 
 
 @chain_app.default
 def chain(study: Path, *, output: Output = None) -> None:
-    """Run production in segments, each at the split that those before it speak for.
+    """Run production as a chain of jobs whose split of ranks is decided at each border.
 
     A segment is a run of the study's case that takes over the state of the one before (chain.carry): prepared for its
     ranks, checked and collected. Before each, what was measured so far decides whether another split pays within the

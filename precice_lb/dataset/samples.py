@@ -226,7 +226,8 @@ def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
 
 def _not_measured(name: str, part: ParticipantRun) -> str:
     """Say why the compute time of a participant is unknown, and what to do."""
-    remedy = "record with PRECICE_LB_BACKEND=embedded or give seconds in a CSV file"
+    # Commands join all runs with preCICE's profiling files, and name a missing file as a timing problem.
+    remedy = "load the runs with complete=precice_lb.ingest.profiling.enrich, or give seconds in a CSV file"
     reason = "; ".join(part.timing_problems) or f"found none from backend {part.metadata['backend']}; {remedy}"
     return f"expected waits of participant {name} to be measured, {reason}"
 

@@ -90,7 +90,7 @@ def compare_runs(before: Sequence[CoupledRun], after: Sequence[CoupledRun]) -> R
 
     Independent of each other are runs, or, where each group has one, blocks of its windows (`blocks_for`): what differs
     from run to run is then taken for a change. Intervals are Welch's (`change_of`), of logarithms of means but for
-    waits, which may be nothing.
+    waits, which may be nothing. Runs without a time window after warm-up are left out, and named in the remarks.
 
     Parameters
     ----------
@@ -107,10 +107,11 @@ def compare_runs(before: Sequence[CoupledRun], after: Sequence[CoupledRun]) -> R
         If a group has no run with a time window after warm-up, or participants or units of time differ.
     """
     sides = _usable(before, after)
+    warnings = remarks([*before, *after])
     if len(sides[0]) + len(sides[1]) > 2:
-        return _comparison(sides)
+        return _comparison(sides, warnings)
     windows = min(int(run.steady(who).sum()) for (run,) in sides for who in run.participants)
-    return _comparison(sides, blocks=blocks_for(windows))
+    return _comparison(sides, warnings, blocks=blocks_for(windows))
 
 
 def compare_in_order(runs: Sequence[CoupledRun]) -> RunComparison:
@@ -140,7 +141,7 @@ def compare_in_order(runs: Sequence[CoupledRun]) -> RunComparison:
             f"{plural(len(usable), 'run')} ({first_of([run.name for run in usable])}); give more, or two of them"
         )
     place, places = step_of(_values(usable, 1)["", "window_seconds"])
-    return _comparison([usable[:place], usable[place:]], places=places)
+    return _comparison([usable[:place], usable[place:]], remarks(ordered), places=places)
 
 
 def _usable(*sides: Sequence[CoupledRun]) -> list[list[CoupledRun]]:
@@ -163,8 +164,22 @@ def _usable(*sides: Sequence[CoupledRun]) -> list[list[CoupledRun]]:
     return kept
 
 
-def _comparison(sides: Sequence[Sequence[CoupledRun]], *, blocks: int = 1, places: int = 0) -> RunComparison:
-    """Compare runs or blocks; ``places``: how many steps of a sequence were tried, 0 for no sequence."""
+def _comparison(
+    sides: Sequence[Sequence[CoupledRun]], warnings: tuple[str, ...], *, blocks: int = 1, places: int = 0
+) -> RunComparison:
+    """Compare two groups of runs, or of blocks of their windows.
+
+    Parameters
+    ----------
+    sides : sequence of sequences of CoupledRun
+        The runs before and after the change.
+    warnings : tuple of str
+        What speaks against the runs that were given, also against those that are not in ``sides``.
+    blocks : int
+        Number of blocks into which the windows of each run are cut.
+    places : int
+        Number of places of a step that were tried in a sequence; 0 where the runs are no sequence.
+    """
     runs = [run for side in sides for run in side]
     before, after = (_values(side, blocks, runs) for side in sides)
     old, new = map(_facts, sides)
@@ -178,7 +193,7 @@ def _comparison(sides: Sequence[Sequence[CoupledRun]], *, blocks: int = 1, place
         seconds_per=runs[0].time.unit,
         changes={key: change_of(before[key], after[key], is_ratio=key[1] != "wait_seconds", **tried) for key in before},
         changed={what: (first_of(old[what], 3), first_of(new[what], 3)) for what in old if old[what] != new[what]},
-        remarks=remarks(runs),
+        remarks=warnings,
     )
 
 

@@ -164,7 +164,11 @@ def _is_written(store: RankFile) -> bool:
     if "ended_unix_ns" in data:
         return False
     if data.get("hostname") != platform.node() or "pid" not in data:
-        return time.time() - os.stat(store.path).st_mtime < _QUIET_SECONDS
+        try:
+            written = os.stat(store.path).st_mtime
+        except FileNotFoundError:
+            return False
+        return time.time() - written < _QUIET_SECONDS
     # A solver, which makes its file here, has no use for it.
     import psutil
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import math
-import os.path
+import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
@@ -66,7 +66,16 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
 
 def stores_below(directory: Path) -> list[Path]:
     """Find the store files below a directory, sorted, by their names: solvers have HDF5 files of their own."""
-    return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())
+    return [path for path in paths_below(directory, is_store_name) if path.is_file()]
+
+
+def paths_below(directory: Path, is_wanted: Callable[[str], bool]) -> list[Path]:
+    """Find the files below a directory whose names are wanted, sorted; those of a running solver may come and go."""
+    paths = []
+    # Unlike rglob before Python 3.13, os.walk passes over a directory that was removed since it was listed.
+    for parent, _, names in os.walk(directory):
+        paths += [Path(parent, name) for name in names if is_wanted(name)]
+    return sorted(paths)
 
 
 def read_store(path: str | Path) -> RankFile:

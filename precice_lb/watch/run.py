@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -236,8 +237,10 @@ class RunFiles:
             begun = max((header.unix_us for header in headers), default=0) * 1000
         groups: dict[str, list[Header]] = {}
         for header in headers:
-            if header.path.stat().st_mtime_ns >= begun:
-                groups.setdefault(header.participant, []).append(header)
+            # Somebody may remove it after it was found.
+            with contextlib.suppress(FileNotFoundError):
+                if header.path.stat().st_mtime_ns >= begun:
+                    groups.setdefault(header.participant, []).append(header)
         tails: list[list[Tail]] = []
         for group in groups.values():
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,23 +133,46 @@ def test_only_allowed_rank_counts_are_asked_for_and_recommended() -> None:
         CalibrationDesign(("Inner", "Outer"), 64, allow={"Inner": [40], "Outer": [40, 50]})
 
 
-def test_bad_input_is_refused() -> None:
-    for names, ranks, more, error in (
-        ("AA", 8, {}, ScheduleError),
-        ("AB", 8, {"minimum": 5}, InfeasibleError),
-        ("AB", 8, {"coupling": Schedule.parallel(["A", "C"])}, ScheduleError),
-        ("AB", 2.5, {}, PreciceLBError),
-    ):
-        with pytest.raises(error):
-            CalibrationDesign([*names], ranks, **more)  # type: ignore[arg-type]
-    design = CalibrationDesign(("A", "B"), 8)
+@pytest.mark.parametrize(
+    ("names", "ranks", "more", "error", "problem"),
+    [
+        ("AA", 8, {}, ScheduleError, "expected different names of participants, found A, A"),
+        ("AB", 8, {"minimum": 5}, InfeasibleError, "at least 10 ranks"),
+        (
+            "AB",
+            8,
+            {"coupling": Schedule.parallel(["A", "C"])},
+            ScheduleError,
+            "participants of the coupling (A, C), found A, B",
+        ),
+        ("AB", 2.5, {}, InfeasibleError, "budget as a whole number of at least 1, found 2.5"),
+    ],
+)
+def test_a_design_refuses_input_that_makes_no_sense(
+    names: str, ranks: float, more: dict[str, Any], error: type[PreciceLBError], problem: str
+) -> None:
+    with pytest.raises(error, match=re.escape(problem)):
+        CalibrationDesign([*names], ranks, **more)  # type: ignore[arg-type]
+
+
+def test_a_design_recommends_nothing_without_a_run() -> None:
     with pytest.raises(CalibrationError, match="at least one run"):
-        design.recommendation()
-    for split, seconds in (
-        ({"A": 1}, {"A": 1.0, "B": 1.0}),
-        ({"A": 1, "B": 2}, {"A": 1.0, "B": -1.0}),
-        ({"A": 0, "B": 2}, {"A": 1.0, "B": 1.0}),
-    ):
-        with pytest.raises(DataError):
-            design.tell(split, seconds)
+        CalibrationDesign(("A", "B"), 8).recommendation()
+
+
+@pytest.mark.parametrize(
+    ("split", "seconds", "problem"),
+    [
+        ({"A": 1}, {"A": 1.0, "B": 1.0}, "expected ranks of A, B, found A"),
+        ({"A": 1, "B": 2}, {"A": 1.0}, "expected seconds of A, B, found A"),
+        ({"A": 1, "B": 2}, {"A": 1.0, "B": -1.0}, "seconds per time window above 0, found 2 and -1"),
+        ({"A": 0, "B": 2}, {"A": 1.0, "B": 1.0}, "whole number of ranks from 1"),
+    ],
+)
+def test_a_design_refuses_runs_that_cannot_be(split: dict[str, int], seconds: dict[str, float], problem: str) -> None:
+    design = CalibrationDesign(("A", "B"), 8)
+
+    with pytest.raises(DataError, match=re.escape(problem)):
+        design.tell(split, seconds)
+
     assert design.runs == 0

@@ -106,7 +106,8 @@ def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) ->
     # Even where another run of the same split ended well: a repetition that fails must not be asked for for ever.
     for failed in (third.split, asked[1].split):
         again = StudyDesign(more, begun(more, tmp_path / "campaign")).ask([run_of(3, failed, "failed")])
-        assert again is None or again.split != failed
+        assert again is not None
+        assert again.split != failed
 
 
 def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calibrate_helpers import launcher_of, plan_of, program, run_study, task_of, write_case, write_study
+from clock_helpers import Clock
 from fake_slurm import FakeSlurm
 
 from precice_lb.campaign import run_processes
+from precice_lb.campaign.processes import Outcome
 from precice_lb.campaign.schedulers import body, read_exits
 
 
@@ -67,22 +71,60 @@ NEVER = "A never started: task 0 launch failed: Slurmd could not execve job"
 
 
 def exits_of(shell: str, directory: Path, **commands: str) -> list[str]:
-    """Run a job's script by a shell, with a line for each participant; return how they and the script ended."""
+    """Run a job's script by a shell, with a line for each participant; return how they and the script ended.
+
+    Programs in ``bin`` come first on the path.
+    """
     tasks = [replace(task_of(name, directory=directory), command=("sh", "-c", line)) for name, line in commands.items()]
     text = body(tasks, exit_file=directory / "exits") + f'echo "status $status" >>{directory}/exits\n'
     script = replace(task_of("script", directory=directory), command=(shell, "-c", text))
-    run_processes([script], dict(os.environ), f"script-{directory.name}", 250.0)
+    environment = {**os.environ, "PATH": f"{directory / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    run_processes([script], environment, str(directory), 250.0)
     return (directory / "exits").read_text().splitlines()
 
 
-def test_participants_that_do_not_listen_are_killed(
-    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def write_clock(directory: Path, stands_at: int) -> None:
+    """Let `date` count the seconds by how often it is asked, from 0, until it stands still and there is a file "go"."""
+    lines = f"""\
+seconds=$(cat {directory}/seconds 2>/dev/null || echo -1)
+[ "$seconds" -ge {stands_at} ] || seconds=$((seconds + 1))
+[ "$seconds" -lt {stands_at} ] || touch {directory}/go
+echo "$seconds" >{directory}/seconds
+echo "$seconds"
+"""
+    program(directory / "bin" / "date", lines)
+
+
+# Waits for the file "go", for 60 s at most; a shell handles a signal between two of its commands.
+WAITS_FOR_GO = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done"
+ENDS_WHEN_ASKED = "for i in $(seq 1200); do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(
+    ("command", "stands_at", "log", "code"),
+    [
+        # A partner has 2 s to find out and to say so, then is asked to end, and killed 10 s later.
+        (f"touch ready; {WAITS_FOR_GO}; test -e go && echo ended by itself", 1, "ended by itself\n", 0),
+        (f"trap 'echo ended when asked; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}", 2, "ended when asked\n", 1),
+        (
+            f"trap '{WAITS_FOR_GO}; test -e go && echo cleaned up; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}",
+            11,
+            "cleaned up\n",
+            1,
+        ),
+        ("trap '' TERM; touch ready; sleep 60", 12, "", 137),
+    ],
+    ids=["ends by itself", "ends when asked", "cleans up", "does not listen"],
+)
+def test_the_partner_of_a_participant_that_failed_is_asked_to_end_after_2_seconds_and_killed_after_12(
+    command: str, stands_at: int, log: str, code: int, shell: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("precice_lb.campaign.schedulers._KILL_AFTER_SECONDS", 3)
-    waits = "until test -e deaf; do sleep 0.05; done; exit 3"
-    # It does not wait for the 300 seconds of A.
-    exits = exits_of(shell, tmp_path, A="trap '' TERM; touch deaf; sleep 300", B=waits)
-    assert exits == ["exit 3 B", "exit 137 A", "status 3"]
+    write_clock(tmp_path, stands_at)
+
+    exits = exits_of(shell, tmp_path, A=command, B="until test -e ready; do sleep 0.05; done; exit 3")
+
+    assert exits == ["exit 3 B", f"exit {code} A", "status 3"]
+    assert (tmp_path / "A.log").read_text() == log
 
 
 def test_a_participant_that_somebody_terminates_stops_the_job(shell: str, tmp_path: Path) -> None:
@@ -110,7 +152,7 @@ def test_a_script_tells_what_srun_did_not_start(shell: str, tmp_path: Path) -> N
 def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code_says(tmp_path: Path) -> None:
     commands = {"A": f"echo {NOT_LAUNCHED}", "B": "sleep 300"}
     tasks = [task_of(name, directory=tmp_path, command=command) for name, command in commands.items()]
-    outcome = run_processes(tasks, dict(os.environ), f"started-{tmp_path.name}", 60.0)
+    outcome = run_processes(tasks, dict(os.environ), str(tmp_path), 60.0)
     assert (outcome.error, outcome.participants, outcome.code) == (NEVER, ("A",), 1)
 
 
@@ -118,27 +160,97 @@ def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code
 def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path: Path, more: str, lost: bool) -> None:
     busy = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
     waits = replace(task_of("A", directory=tmp_path), command=("sh", "-c", f"printf '{busy}{more}'; sleep 300"))
-    outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
+    outcome = run_processes([waits], dict(os.environ), str(tmp_path), 1.0)
     assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 
+class ScriptedJob:
+    """Job 7 of a Slurm whose answers are written down, one for each question; the last one stays. No time passes."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, answers: Sequence[list[str] | None]) -> None:
+        FakeSlurm(directory / "slurm", monkeypatch)
+        self.clock = Clock()
+        monkeypatch.setattr("precice_lb.campaign.schedulers.time", self.clock)
+        self._answers = list(answers)
+        self._scheduler = launcher_of("slurm").scheduler
+        self.cancelled: list[str] = []
+        monkeypatch.setattr(self._scheduler, "poll", self._poll)
+        monkeypatch.setattr(self._scheduler, "cancel", self.cancelled.append)
+        self.plan = plan_of(directory, task_of("A", directory=directory), task_of("B", directory=directory))
+
+    def _poll(self, job: str) -> list[str] | None:
+        assert job == "7"
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    def follow(self, **changes: Any) -> Outcome:
+        """Wait for its end, with changes to the plan."""
+        outcome: Outcome = self._scheduler.follow(replace(self.plan, **changes), "7")
+        return outcome
+
+
 @pytest.mark.parametrize(
-    ("code", "answers", "error"),
+    ("answers", "error", "is_lost", "least_seconds", "most_seconds"),
     [
         # As PETSc ends when it is terminated.
-        (59, [["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED"),
-        (59, [[]], "A ended with exit code 59"),
+        ([["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED", True, 0.0, 1.0),
+        # Slurm has forgotten the job.
+        ([[]], "A ended with exit code 59", False, 0.0, 1.0),
+        # Slurm has a minute to end the job.
+        ([["COMPLETING"]], "A ended with exit code 59", False, 60.0, 80.0),
     ],
 )
-def test_steps_may_be_cancelled_before_their_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, answers: list[list[str]], error: str
+def test_a_job_whose_participant_failed_may_be_one_that_was_cancelled_which_slurm_tells_within_60_seconds(
+    answers: list[list[str]], error: str, is_lost: bool, least_seconds: float, most_seconds: float, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = ScriptedJob(tmp_path, monkeypatch, answers)
+    (tmp_path / "exits").write_text("begin 1\nexit 59 A\nexit 59 B\nend 2\n")
+
+    outcome = job.follow()
+
+    assert (outcome.error, outcome.lost) == (error, is_lost)
+    assert least_seconds <= job.clock.now <= most_seconds
+
+
+@pytest.mark.parametrize("end", [["CANCELLED"], []])
+def test_a_job_that_has_measured_enough_is_cancelled_and_is_no_failure(
+    end: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slurm takes a moment to end a job that somebody has cancelled, or has forgotten it."""
-    FakeSlurm(tmp_path / "slurm", monkeypatch)
-    scheduler = launcher_of("slurm").scheduler
-    monkeypatch.setattr(scheduler, "poll", lambda job: answers.pop(0))
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
-    (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
-    plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = scheduler.follow(plan, "7")
-    assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])
+    job = ScriptedJob(tmp_path, monkeypatch, [["RUNNING"], end])
+    (tmp_path / "exits").write_text("begin 1\n")
+
+    outcome = job.follow(enough=lambda: "known")
+
+    assert (outcome.error, outcome.lost, outcome.enough) == (None, False, "known")
+    assert job.cancelled == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("written_after_seconds", "error"), [(4.0, None), (1000.0, "job 7 ended before its script did")]
+)
+def test_the_last_words_of_a_job_may_be_late_by_5_seconds(
+    written_after_seconds: float, error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ScriptedJob(tmp_path, monkeypatch, [["COMPLETED"]])
+
+    def sleep(seconds: float) -> None:
+        job.clock.now += seconds
+        if job.clock.now >= written_after_seconds:
+            (tmp_path / "exits").write_text("begin 1\nexit 0 A\nexit 0 B\nend 2\n")
+
+    monkeypatch.setattr(job.clock, "sleep", sleep)
+
+    assert job.follow().error == error
+    assert job.clock.now < 6.0
+
+
+def test_a_job_of_a_slurm_that_is_silent_for_half_an_hour_is_cancelled_and_says_nothing_of_its_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ScriptedJob(tmp_path, monkeypatch, [["RUNNING"], None])
+
+    outcome = job.follow()
+
+    assert (outcome.error, outcome.lost) == ("job 7: no answer from the batch system for 1800 s", True)
+    assert job.cancelled == ["7"]
+    assert job.clock.now == pytest.approx(1800, abs=20)

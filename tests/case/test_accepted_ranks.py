@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import subprocess
 import sys
@@ -234,10 +233,11 @@ def test_libprecice_starts_a_split_at_the_bound_and_refuses_one_beyond(rule: str
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_libprecice_refuses_ranks_of_its_tutorials_as_the_rules_say(mpiexec: str, tmp_path: Path) -> None:
-    if not (directory := os.environ.get("PRECICE_TUTORIALS")):
-        pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
-    paths = sorted(Path(directory).rglob("precice-config*.xml"))
+@pytest.mark.tutorials
+def test_libprecice_refuses_ranks_of_its_tutorials_as_the_rules_say(
+    mpiexec: str, tmp_path: Path, precice_tutorials: Path
+) -> None:
+    paths = sorted(precice_tutorials.rglob("precice-config*.xml"))
     accepted = {path: accepted_ranks(read_configuration(path)) for path in paths}
     alone, beside = (refused_by(mpiexec, paths, ranks, tmp_path) for ranks in (1, 2))
     bound = set()

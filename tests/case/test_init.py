@@ -52,11 +52,17 @@ def on_path(name: str, lines: str = "") -> None:
 def written(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
     """Let a study be written; return its text, and what its marks say."""
     assert main(["init"]) == 0
-    shown = capsys.readouterr().out
+    printed_lines = capsys.readouterr().out.splitlines()
     text = Path("study.toml").read_text()
-    marks = re.findall(r"# please check: (.*)", text)
-    assert all(mark in shown for mark in marks)
-    assert shown.splitlines()[-1] == "look at it, then: precice-lb calibrate --dry-run study.toml"
+    marks = []
+    expected_lines = ["wrote study.toml"]
+    for number, line in enumerate(text.splitlines(), start=1):
+        _, mark, words = line.partition("# please check: ")
+        if mark:
+            marks.append(words)
+            expected_lines.append(f"study.toml:{number}: please check: {words}")
+    expected_lines.append("look at it, then: precice-lb calibrate --dry-run study.toml")
+    assert printed_lines == expected_lines
     return text, marks
 
 
@@ -144,6 +150,21 @@ def test_bounds_of_the_configuration(capsys: pytest.CaptureFixture[str]) -> None
     wrong = 'from="A-Mesh" to="B-Mesh" constraint="conservative"'
     path.write_text(path.read_text().replace('from="A-Mesh" to="B-Mesh" constraint="consistent"', wrong))
     assert re.search(r"maximum_ranks = 1 +# conservative read mapping, precice-config.xml:20", written(capsys)[0])
+
+
+def test_a_study_that_cannot_be_run_is_marked_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"run": "mpirun -np 2 python3 solver.py", "solver.py": PARALLEL}
+    lay_out("Left", "Right", {f"{place}/{file}": text for place in ("left-a", "right-b") for file, text in run.items()})
+    changed(Path("precice-config.xml"), ("<m2n:sockets ", '<m2n:sockets use-two-level-initialization="true" '))
+
+    assert main(["init"]) == 0
+
+    # At least two ranks each, on the two cores of this machine.
+    marks = [line for line in capsys.readouterr().out.splitlines() if "please check" in line]
+    assert marks == [
+        "study.toml:1: please check: machine: expected a budget of at least 4 ranks for 2 participants "
+        "(minima: Left 2, Right 2), found 2; give 4 ranks or more"
+    ]
 
 
 def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:

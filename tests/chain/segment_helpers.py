@@ -22,6 +22,8 @@ from precice_lb.chain import Decision, DecisionProblem, Segment
 from precice_lb.chain.next import run_chain
 
 Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]
+# Rows of the store of a participant, by its name and number of ranks.
+RowsOf = Callable[[str, int], list[Any]]
 
 CHAIN = """\
 [chain]
@@ -38,10 +40,25 @@ def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **
     return recording(path, Left=0.6, Right=0.3)
 
 
-def write_copies(directory: Path, *, chain: str = CHAIN, windows: int = 4, **more: str) -> Path:
-    """Write such a chain whose solvers leave stores made beforehand, and as their state a line for each segment."""
+def like_all_others(windows: int) -> RowsOf:
+    """Rows of so many windows in which a participant computes for 1 s and waits for 0.5 s, whoever it is."""
+    return lambda name, size: [row(window, 1.0, 0.5, 0.5) for window in range(1, windows + 1)]
+
+
+def write_copies(
+    directory: Path, *, chain: str = CHAIN, rows_of: RowsOf | None = None, finished: bool = True, **more: str
+) -> Path:
+    """Write such a chain whose solvers leave stores made beforehand, and as their state a line for each segment.
+
+    Parameters
+    ----------
+    rows_of
+        Rows of a participant on that many ranks, in all segments; by default four windows like all others.
+    finished
+        Whether the stores say that the coupling came to its end.
+    """
     made, words = directory / "made", "{segment} {start_time} {ranks}"
-    make_stores(made, 3, lambda name, size: [row(at + 1, 1.0, 0.5, 0.5) for at in range(windows)])
+    make_stores(made, 3, rows_of or like_all_others(4), finished=finished)
     study = write_study(directory, solver=COPIES, extra=chain, **more)
     return changed(study, *((f"solver.py {name}", f"solver.py {name} {made} {words}") for name in ("Left", "Right")))
 

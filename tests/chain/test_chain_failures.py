@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from calibrate_helpers import changed, refusals, runs_of
-from segment_helpers import CHAIN, page, planned, run_with, write_chain, write_copies
+from segment_helpers import CHAIN, like_all_others, page, planned, run_with, write_chain, write_copies
 
 from precice_lb.campaign import Event, read_study
 from precice_lb.chain import Decision, DecisionProblem, Segment
@@ -68,10 +68,21 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
 
 
 def test_windows_that_max_time_left_out_are_not_done(tmp_path: Path) -> None:
-    path, limit = write_copies(tmp_path, windows=3), '<max-time-windows value="1000" />'
+    path, limit = write_copies(tmp_path, rows_of=like_all_others(3)), '<max-time-windows value="1000" />'
     changed(tmp_path / "case" / "precice-config.xml", (limit, f'{limit}<max-time value="3" />'))
     with pytest.raises(TooFewRunsError, match="Left was to run 4 time windows, but recorded 3"):
         run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
+    assert page(tmp_path / "chain")["windows_done"] == 0
+
+
+def test_a_segment_whose_stores_do_not_say_that_the_coupling_ended_is_not_done(tmp_path: Path) -> None:
+    study = read_study(write_copies(tmp_path, finished=False))
+
+    problem = r"Left and Right did not come to the end \(killed, failed or still running\): 4 windows recorded"
+    with pytest.raises(TooFewRunsError, match=problem):
+        run_with(planned(*STAYS), study, tmp_path / "chain")
+
+    assert outcomes(tmp_path / "chain") == [(1, "failed")]
     assert page(tmp_path / "chain")["windows_done"] == 0
 
 

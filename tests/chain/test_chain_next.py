@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import runs_of
+from clock_helpers import Clock
 from fake_slurm import FakeSlurm
 from report_helpers import refused
 from segment_helpers import assert_whole, following, page, write_chain, write_copies
@@ -75,20 +76,29 @@ def test_without_submission_the_user_does_it(tmp_path: Path, study: Path) -> Non
     assert_whole(directory)
 
 
-def test_a_directory_that_another_process_holds_is_waited_for(
-    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("held_seconds", "exit_code"), [(9.8, 0), (1000.0, 2)])
+def test_a_directory_that_another_process_holds_is_waited_for_10_seconds(
+    held_seconds: float, exit_code: int, tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     directory = tmp_path / "chain"
     directory.mkdir()
+    clock = Clock()
     with contextlib.ExitStack() as stack:
         stack.enter_context(campaign_lock(directory))
-        monkeypatch.setattr("precice_lb.chain.steps.LOCK_SECONDS", 0.2)
-        assert main(["chain", "next", str(study), "-o", str(directory)]) == 2
-        assert f"{directory}: another campaign runs here" in capsys.readouterr().err
-        monkeypatch.setattr("precice_lb.chain.steps.LOCK_SECONDS", 100.0)
-        threading.Timer(1.0, stack.pop_all().close).start()
-    assert main(["chain", "next", str(study), "-o", str(directory)]) == 0
-    assert (directory / "job.sbatch").is_symlink()
+
+        def sleep(seconds: float) -> None:
+            clock.now += seconds
+            if clock.now >= held_seconds:
+                stack.close()
+
+        monkeypatch.setattr("precice_lb.store.reader.time", SimpleNamespace(monotonic=clock.monotonic, sleep=sleep))
+        assert main(["chain", "next", str(study), "-o", str(directory)]) == exit_code
+
+    assert clock.now == pytest.approx(min(held_seconds, 10.0), abs=0.2)
+    is_refused = f"{directory}: another campaign runs here" in capsys.readouterr().err
+    assert is_refused == (exit_code == 2)
+    assert (directory / "job.sbatch").is_symlink() == (exit_code == 0)
 
 
 def test_launchers_without_jobs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
-from calibrate_helpers import changed, quiet, run_study
+from calibrate_helpers import changed, finished_runs, quiet, run_study
 from segment_helpers import CHAIN, assert_state, page, planned, run_with, write_chain, write_copies
+from store_helpers import row
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
@@ -20,7 +25,8 @@ from precice_lb.exceptions import CalibrationError
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 SPLITS = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
-NOT_PLANTED = ("standard_errors", "border_seconds", "change_seconds")
+# These are planted in a test of their own.
+PLANTED_ELSEWHERE = ("standard_errors", "border_seconds", "change_seconds")
 # What is written when: who, which segment, from when on, on how many ranks, and what its state says.
 TRACE = """\
 import os, sys
@@ -59,7 +65,7 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path) -> None:
                 "seconds": pytest.approx(seconds, abs=1e-3),
                 "latest": pytest.approx(seconds, abs=1e-3),
                 "wait_share": pytest.approx({name: 1 - s / longest for name, s in seconds.items()}, abs=1e-3),
-                **{key: written["segments"][number][key] for key in NOT_PLANTED},
+                **dict.fromkeys(PLANTED_ELSEWHERE, mock.ANY),
                 "kind": "move" if number else "start",
                 "decision": f"planned for segment {number + 1}" if number else "start as chain.start says",
             }
@@ -122,6 +128,59 @@ def test_the_last_segment_has_what_is_left_without_measurements_and_warm_up_is_a
     assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
 
 
+def rows_of_uneven_windows(name: str, size: int) -> list[Any]:
+    """Rows of two windows of warm-up and 22 more, of two coupling iterations each, in units of 1 ms.
+
+    Left computes for 2.0 and 2.4 in turn, Right for 1.0, and for 1.02 in the last eight windows, which is too little
+    more to be found as the end of a warm-up. Of each iteration 0.1 is transfer. On two ranks all takes 100 000 times
+    as long.
+    """
+    compute = [2.0, 2.4] * 11 if name == "Left" else [1.0] * 14 + [1.02] * 8
+    unit = 100.0 if size == 2 else 1e-3
+    return [
+        row(window, unit * (seconds / 2 - 0.1), unit * 0.1, unit * 0.1, iteration=iteration, complete=iteration == 2)
+        for window, seconds in enumerate([9.0, 9.0, *compute], start=1)
+        for iteration in (1, 2)
+    ]
+
+
+def test_a_segment_tells_what_its_border_took_and_how_much_its_windows_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time passes where a command writes so many seconds into a file.
+    passed = tmp_path / "passed"
+    passed.touch()
+    clock = SimpleNamespace(monotonic=lambda: math.fsum(map(float, passed.read_text().split())))
+    monkeypatch.setattr("precice_lb.chain.segments.time", clock)
+    path = write_copies(
+        tmp_path,
+        chain=CHAIN.replace("windows = 4", "windows = 24").replace("total = 12", "total = 48"),
+        rows_of=rows_of_uneven_windows,
+        left=f"""prepare = ["sh -c 'echo {{segment}}00 >> {passed}'"]\ncollect = ["sh -c 'echo 1 >> {passed}'"]""",
+        right=f"""prepare = ["sh -c 'echo 10 >> {passed}'"]""",
+    )
+
+    run_with(planned({"Left": 2, "Right": 2}), read_study(path), tmp_path / "chain")
+
+    first, second = page(tmp_path / "chain")["segments"]
+    # Left's preparation, Right's, and Left's collection.
+    assert first["change_seconds"] == 100 + 10 + 1
+    assert second["change_seconds"] == 200 + 10 + 1
+    # Left took longer than Right: two windows of 9 ms, and 22 of 2.2 ms in the mean.
+    run_seconds = finished_runs(tmp_path / "chain")[0].seconds
+    assert first["border_seconds"] == pytest.approx(run_seconds - 0.0664 + 111, abs=2e-3)
+    # The windows that were made beforehand take longer than the copying run.
+    assert second["border_seconds"] == 211
+    assert first["seconds"] == pytest.approx({"Left": 2.2e-3, "Right": 1.0e-3})
+    assert first["latest"] == pytest.approx({"Left": 2.2e-3, "Right": 1.02e-3})
+    assert first["window_seconds"] == pytest.approx(2.2e-3)
+    assert first["wait_share"] == pytest.approx({"Left": 0.2 / 2.2, "Right": 22 * 0.2 / (14 * 1.0 + 8 * 1.02)})
+    # A median absolute deviation of 0.2 ms makes a standard deviation for normal noise (/ 0.6745), larger for few
+    # windows (22 / 21.2); the standard error of a median of 22 is 1.2533 times that of their mean.
+    error_of_left = 1.2533 * (0.2e-3 / 0.6745) * (22 / 21.2) / math.sqrt(22)
+    assert first["standard_errors"]["Left"] == pytest.approx(error_of_left, rel=1e-3)
+
+
 def test_every_segment_is_prepared_after_its_state_is_laid_in_and_collected_at_its_end(tmp_path: Path) -> None:
     left = """\
 prepare = ["python trace.py prepare Left {segment} {start_time} {ranks}"]
@@ -176,6 +235,8 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
         return Decision(dict(segments[-1].split), "stay", "stay")
 
     run_with(decide, read_study(path), tmp_path / "chain")
+    # The first of three segments has the split of the study.
+    assert len(asked) == 2
     for question in asked:
         for name, work in (("Left", 0.6), ("Right", 0.3)):
             ranks, seconds, errors = question.earlier[name].T

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
+from clock_helpers import Clock
 from fake_slurm import FakeSlurm
-from segment_helpers import following, page, write_copies
+from segment_helpers import following, like_all_others, page, write_copies
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import CampaignResult
@@ -40,19 +41,26 @@ def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlu
     wait_until(lambda: slurm.states() == ["COMPLETED", "COMPLETED"])
 
 
-def test_a_controller_that_stays_away_is_an_error(
-    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("program", ["squeue", "scancel"])
+def test_a_controller_that_stays_away_for_half_an_hour_is_an_error(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SILENCE_SECONDS", 0.5)
+    slurm = FakeSlurm(tmp_path / "slurm", monkeypatch)
+    clock, warnings = Clock(), list[str]()
+    monkeypatch.setattr("precice_lb.campaign.schedulers.time", clock)
     launcher = launcher_of("slurm")
-    slurm.set("away")
-    said: list[str] = []
-    launcher.warn = said.append
-    for ask in (lambda: launcher.scheduler.find("x"), lambda: launcher.scheduler.cancel("1")):
-        with pytest.raises(CalibrationError, match=r"no answer from the batch system for 0\.5 s: try again later"):
-            ask()
-    words = "Slurm does not answer, and is asked again for a while: "
-    assert [text.removeprefix(words).partition(":")[0] for text in said] == ["squeue", "scancel"]
+    launcher.warn = warnings.append
+    slurm.answer(program, "echo 'Unable to contact slurm controller' >&2; exit 1")
+
+    with pytest.raises(CalibrationError, match=r"no answer from the batch system for 1800 s: try again later"):
+        launcher.scheduler.find("x") if program == "squeue" else launcher.scheduler.cancel("1")
+
+    # Asked again after half a second, then less and less often, at last every 15 s.
+    assert clock.pauses[:2] == pytest.approx([0.5, 0.65])
+    assert max(clock.pauses) == 15.0
+    assert 1800 < clock.now < 1830
+    words = "Slurm does not answer, and is asked again for a while: Unable to contact slurm controller"
+    assert warnings == [words]
 
 
 def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm: FakeSlurm) -> None:
@@ -86,7 +94,13 @@ def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: Fake
 
 def chain_study(tmp_path: Path) -> Path:
     chain = '[chain]\nwindows = 2\ntotal = 4\nstart = {Left = 1, Right = 1}\ncarry = ["state-*.npy"]\n'
-    return write_copies(tmp_path, chain=chain, windows=2, launcher='name = "slurm"', case='network = "lo"')
+    return write_copies(
+        tmp_path, chain=chain, rows_of=like_all_others(2), launcher='name = "slurm"', case='network = "lo"'
+    )
+
+
+def has_live_jobs(slurm: FakeSlurm) -> bool:
+    return not set(slurm.states()).isdisjoint({"PENDING", "RUNNING", "COMPLETING"})
 
 
 @pytest.mark.mpi
@@ -100,6 +114,7 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
     state.write_text(state.read_text().replace('"job": "1"', '"job": null'))
     slurm.set("away", "3")
     done = following(study, "--submit")
+    assert done.returncode == 2
     assert "waits or runs as job 1: its last line goes on" in done.stderr
     assert slurm.states() == ["PENDING"]
     (slurm.root / "held").unlink()
@@ -108,14 +123,26 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
 
 
 @pytest.mark.mpi
-def test_a_segment_that_never_starts_is_repeated_once(tmp_path: Path, slurm: FakeSlurm) -> None:
+def test_a_segment_that_never_starts_is_repeated_once_then_the_chain_stops(tmp_path: Path, slurm: FakeSlurm) -> None:
     study, directory = chain_study(tmp_path), tmp_path / "study-chain"
     slurm.set("no step", "2")
-    for outcomes in (["lost", "lost"], ["lost", "lost", "finished", "finished"]):
-        assert following(study, "--submit").returncode == 0
-        wait_until(lambda outcomes=outcomes: [run.outcome for run in runs_of(directory)] == outcomes)
-        wait_until(lambda: not set(slurm.states()) & {"PENDING", "RUNNING", "COMPLETING"})
-    assert page(directory)["windows_done"] == 4
+
+    assert following(study, "--submit").returncode == 0
+    wait_until(lambda: page(directory)["problem"] is not None)
+    wait_until(lambda: not has_live_jobs(slurm))
+
+    # The last line of the second job submits no third one.
+    assert [run.outcome for run in runs_of(directory)] == ["lost", "lost"]
+    assert len(slurm.states()) == 2
+    assert page(directory)["problem"].startswith("segment 1 was lost twice, the state before it is intact: ")
+    assert page(directory)["windows_done"] == 0
+
+    assert following(study, "--submit").returncode == 0
+    wait_until(lambda: page(directory)["windows_done"] == 4)
+    wait_until(lambda: not has_live_jobs(slurm))
+
+    assert [run.outcome for run in runs_of(directory)] == ["lost", "lost", "finished", "finished"]
+    assert page(directory)["problem"] is None
 
 
 @pytest.mark.mpi

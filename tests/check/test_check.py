@@ -4,46 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy
+from check_helpers import checked, found, noisy, plant
 from coupled_runs import autocorrelated
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from report_helpers import configuration
-from store_helpers import START, row, write_coupled, write_store
+from store_helpers import START, row, write_store
 
-from precice_lb.check import CheckResult, check_runs
+from precice_lb.check import check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import drift_of, load_runs, outliers_of, shift_of, spread_of, warmup_of
-
-Array = NDArray[np.float64]
-
-
-def noisy(seed: int, windows: int, noise: float = 0.02, seconds: float = 1.0) -> Array:
-    return seconds * np.exp(noise * np.random.default_rng(seed).standard_normal(windows))
-
-
-def plant(
-    directory: Path, costs: Mapping[str, Sequence[float]], *, begin: float = 0.0, ranks: int = 1, **more: Any
-) -> None:
-    """Runs of 100 s of participants that ``costs`` seconds by window."""
-    more |= {"started_unix_ns": START + round(begin * 1e9), "seconds": 100.0}
-    write_coupled(directory, costs, dict.fromkeys(costs, ranks), transfer=0.001, **more)
-
-
-def checked(directory: Path, warmup: int | None = None) -> CheckResult:
-    return check_runs(load_runs([directory], warmup=warmup))
-
-
-def found(result: CheckResult) -> list[tuple[str, str]]:
-    """Kinds of findings, each with its run or runs."""
-    return [(finding.kind, finding.where) for finding in result.findings]
 
 
 @pytest.mark.parametrize("windows", [12, 40, 300])
@@ -174,12 +150,25 @@ def test_findings_are_named_with_numbers_and_remedies(tmp_path: Path) -> None:
     assert [health.drift_text[:2] for health in result.healths] == ["+2", "no", "no"]
 
 
-@pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record "), (0.8, "repeat the run: machine or work change")])
-def test_nobody_is_asked_for_more_than_ten_times_the_windows(noise: float, remedy: str, tmp_path: Path) -> None:
-    plant(tmp_path, {"A": noisy(2, 30, noise)})
-    (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "spread"]
-    assert finding.remedy.startswith(remedy)
-    assert all(int(word) <= 300 for word in finding.remedy.split() if word.isdigit())
+def spread_remedy(directory: Path, noise: float) -> str:
+    """Return what is to be done about 30 windows that differ by this relative standard deviation."""
+    plant(directory, {"A": noisy(2, 30, noise)})
+    (finding,) = [finding for finding in checked(directory).findings if finding.kind == "spread"]
+    return finding.remedy
+
+
+def test_remedy_of_spread_is_the_windows_that_the_median_needs(tmp_path: Path) -> None:
+    match = re.fullmatch(r"record (\d+) windows to know it to 1 %, or repeat the run", spread_remedy(tmp_path, 0.12))
+    assert match is not None
+    # The error of a median of n windows is 1.2533 x 12 % / sqrt(n).
+    assert int(match[1]) == pytest.approx((1.2533 * 0.12 / 0.01) ** 2, rel=0.1)
+
+
+def test_nobody_is_asked_for_more_than_ten_times_the_windows(tmp_path: Path) -> None:
+    # 10053 windows would be needed.
+    assert spread_remedy(tmp_path, 0.8) == (
+        "repeat the run: machine or work change too much for any reasonable number of windows"
+    )
 
 
 def test_runs_that_disagree_or_overlap_are_named(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         complaint = process.stderr.read()
-        assert (process.wait(60), complaint) == (0, b"")
+        assert (process.wait(300), complaint) == (0, b"")
 
 
 # --- demo ----------------------------------------------------------------------------------------------------------

@@ -61,13 +61,20 @@ def table(tmp_path: Path) -> list[str]:
     return [str(write_csv(tmp_path / "times.csv", samples)), "--ranks", "18"]
 
 
-def check_sound(values: dict[str, Any]) -> None:
-    """In what no recommendation may contradict itself."""
-    window, interval = values["window_seconds"], values["interval"]
-    assert interval[0] is None or interval[0] <= window <= interval[1]
+def check_sound(values: dict[str, Any], learner: str) -> None:
+    """Check in what no recommendation may contradict itself; intervals are of the learner that draws curves."""
+    window = values["window_seconds"]
+    low, high = values["interval"]
+    assert set(values["waits"]) == set(values["split"])
     assert all(0 <= wait <= window for wait in values["waits"].values())
-    for name, (low, high) in values["rank_intervals"].items():
-        assert low <= values["split"][name] <= high
+    if learner != "bayes":
+        assert (low, high) == (None, None)
+        assert values["rank_intervals"] == {}
+        return
+    assert low <= window <= high
+    assert set(values["rank_intervals"]) == set(values["split"])
+    for name, (fewest, most) in values["rank_intervals"].items():
+        assert fewest <= values["split"][name] <= most
 
 
 @every_learner
@@ -80,8 +87,9 @@ def test_recommend_and_report(
     assert err == ""
     assert f"learner: {learner}" in out
     values = recommended(capsys, *arguments)
+    assert set(values["models"]) == {"Inner", "Outer", "Third"}
     assert learner in ("bayes", "neural") or all(model["text"] for model in values["models"].values())
-    check_sound(values)
+    check_sound(values, learner)
     assert main(["report", *arguments, "-o", str(tmp_path / "out")]) == 0
     # A section that could not be made is a line there.
     assert capsys.readouterr().err == ""
@@ -108,7 +116,7 @@ def test_calibrate_decides_and_reports(
     assert out.endswith(f"page: {tmp_path / 'report' / 'report.html'}\n")
     values = json.loads((tmp_path / "recommendation.json").read_text())
     assert values["learner"] == learner
-    check_sound(values)
+    check_sound(values, learner)
     assert f"#SBATCH --ntasks={sum(values['split'].values())}\n" in (tmp_path / "launch" / "job.sbatch").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"recommendation.json", "launch", "report"}
     # The study's own target, and not the usual one; only drawn curves tell what a run is worth.

@@ -16,10 +16,8 @@ An HTML comment on the line before a block or a passage changes this:
     Where the block runs.
 ``<!-- not compared: reason -->``
     The passage, or the numbers of a block of output, are not compared.
-``<!-- printed by: command -->``
-    This command prints the numbers of the passage.
 ``<!-- printed in full by: command -->``
-    The same for a command that takes minutes; it runs with `FULL_COUNTS`.
+    This command prints the numbers of the passage. It takes minutes, and runs with `FULL_COUNTS`.
 """
 
 from __future__ import annotations
@@ -160,36 +158,29 @@ def test_blocks_of_a_page_run_and_print_what_the_text_says(page: Path, tmp_path:
     assert not wrong, "\n".join(wrong)
 
 
-def _passages_by_command(marker: str) -> dict[str, list[Passage]]:
+def _passages_by_command() -> dict[str, list[Passage]]:
     """Return the passages whose figures a command prints, by the command that the mark names."""
     found: dict[str, list[Passage]] = {}
     for page in pages():
         for section in sections(page):
             for part in section:
-                if isinstance(part, Passage) and part.marker == marker:
+                if isinstance(part, Passage) and part.marker == "printed in full by":
                     found.setdefault(part.reason, []).append(part)
     return found
 
 
-def _check_printed_figures(command: str, passages: list[Passage], directory: Path) -> None:
+PASSAGES_BY_COMMAND = _passages_by_command()
+
+
+@pytest.mark.slow("commands of minutes")
+@pytest.mark.parametrize("command", PASSAGES_BY_COMMAND)
+def test_figures_are_those_that_the_named_command_prints(command: str, tmp_path: Path) -> None:
+    passages = PASSAGES_BY_COMMAND[command]
     block = Block(ROOT / "README.md", passages[0].line, "bash", command, "", "")
-    (output,) = Session(block.path, directory).run([block]).values()
+
+    (output,) = Session(block.path, tmp_path).run([block]).values()
+
     wrong = []
     for passage in passages:
         wrong += [f"{passage.name}: {figure}" for figure in unprinted_figures(passage.text, output)]
     assert not wrong, "\n".join(wrong)
-
-
-QUICK = _passages_by_command("printed by")
-LONG = _passages_by_command("printed in full by")
-
-
-@pytest.mark.parametrize("command", QUICK)
-def test_figures_are_those_that_the_named_command_prints(command: str, tmp_path: Path) -> None:
-    _check_printed_figures(command, QUICK[command], tmp_path)
-
-
-@pytest.mark.slow("commands of minutes")
-@pytest.mark.parametrize("command", LONG)
-def test_figures_are_those_that_the_named_command_prints_in_minutes(command: str, tmp_path: Path) -> None:
-    _check_printed_figures(command, LONG[command], tmp_path)

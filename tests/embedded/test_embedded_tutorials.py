@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tutorial_runs import CASES, Tutorial, lay_out, run
 
-pytestmark = pytest.mark.precice
+pytestmark = [pytest.mark.precice, pytest.mark.tutorials]
 # By directory: the limit of the coupling's convergence.
 LIMITS = {
     "elastic-tube-1d": 1e-5,

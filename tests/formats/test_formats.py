@@ -80,6 +80,7 @@ def test_what_a_run_says_of_itself_is_read(stores: Path) -> None:
         "parameters": {"level": 3},
         "finished": stores.name != "spool",
     }
+    assert set(run.participants) == {"A", "B"}
     for name, part in run.participants.items():
         assert {key: part.metadata[key] for key in stated} == stated
         # Both iterations of each window, mean of the ranks.

@@ -1,4 +1,4 @@
-"""What reports say of recorded runs, and the numbers in their figures."""
+"""What reports say of recorded runs; tests/report/test_charts.py has their figures."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import shutil
 from pathlib import Path
@@ -167,17 +166,12 @@ def test_libprecice_takes_them(name: str, tmp_path: Path) -> None:
     assert refused_by_libprecice(tmp_path / "guess.xml") == ""
 
 
-def tutorials() -> list[Path]:
-    directory = os.environ.get("PRECICE_TUTORIALS")
-    if not directory:
-        pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
-    return sorted(Path(directory).glob("*/precice-config.xml"))
-
-
 @pytest.mark.precice
-def test_libprecice_takes_those_of_its_tutorials(tmp_path: Path) -> None:
+@pytest.mark.tutorials
+def test_libprecice_takes_those_of_its_tutorials(tmp_path: Path, precice_tutorials: Path) -> None:
+    configurations = sorted(precice_tutorials.glob("*/precice-config.xml"))
     taken = []
-    for path in tutorials():
+    for path in configurations:
         before = read_configuration(path)
         if obstacles(before):
             with pytest.raises(UnsupportedConfigurationError):
@@ -187,13 +181,17 @@ def test_libprecice_takes_those_of_its_tutorials(tmp_path: Path) -> None:
         assert refused_by_libprecice(tmp_path / "guess.xml") == "", path
         taken.append(path.parent.name)
     # None of those that iterate is left out but for direct access.
-    iterating = [path for path in tutorials() if any(s.is_implicit for s in read_configuration(path).coupling_schemes)]
-    left_out = {path.parent.name for path in iterating} - set(taken)
+    iterating = set()
+    for path in configurations:
+        if any(scheme.is_implicit for scheme in read_configuration(path).coupling_schemes):
+            iterating.add(path.parent.name)
+    left_out = iterating - set(taken)
     assert left_out <= {"partitioned-heat-conduction-direct", "two-scale-heat-conduction"}
     assert len(taken) >= 20
 
 
 @pytest.mark.precice
+@pytest.mark.tutorials
 def test_fields_of_which_nobody_knows_change_no_result(tmp_path: Path) -> None:
     """Without acceleration a solver that reads its data as before gets it so on libprecice, byte for byte."""
     tutorial = next(one for one in RUNS if one.directory == "oscillator")

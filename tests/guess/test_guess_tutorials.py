@@ -7,7 +7,6 @@ on a busy machine.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from pathlib import Path
 
@@ -22,14 +21,10 @@ from first_guess_parts.run import measure
 MOST = 1.03
 
 pytestmark = pytest.mark.precice
-needs_tutorials = pytest.mark.skipif(
-    "PRECICE_TUTORIALS" not in os.environ, reason="PRECICE_TUTORIALS does not name a directory with preCICE's tutorials"
-)
-
 once = functools.cache(measure)
 
 
-@needs_tutorials
+@pytest.mark.tutorials
 @pytest.mark.parametrize(("case", "most"), [("tube-1d", 520), ("tube-1d-61", 510)])
 def test_elastic_tube_takes_far_fewer_iterations(case: str, most: int) -> None:
     run = once(CASES[case], "auto")
@@ -38,7 +33,7 @@ def test_elastic_tube_takes_far_fewer_iterations(case: str, most: int) -> None:
     assert run.total <= most
 
 
-@needs_tutorials
+@pytest.mark.tutorials
 @pytest.mark.slow("a run with small limits")
 def test_results_are_as_near_to_those_of_small_limits() -> None:
     """Windows of fewer iterations end less far below their limits."""
@@ -62,7 +57,9 @@ def test_ranks_that_predict_each_for_itself_take_no_more_iterations() -> None:
 
 SLOW = pytest.mark.slow("long runs with every scheme and acceleration")
 CASES_BOTH = [
-    *[("oscillator", scheme, kind) for scheme in ("serial", "parallel") for kind in ("IQN-ILS", "IQN-IMVJ", "aitken")],
+    *[("oscillator", scheme, kind) for scheme in ("serial", "parallel") for kind in ("IQN-ILS", "IQN-IMVJ")],
+    # The oscillator's own limits are near rounding errors, of which Aitken's factor would be made.
+    *[("oscillator-1e-8", scheme, "aitken") for scheme in ("serial", "parallel")],
     pytest.param("tube-1d", "serial", "IQN-ILS", marks=SLOW),
     *[
         pytest.param("tube", scheme, kind, marks=SLOW)
@@ -71,10 +68,9 @@ CASES_BOTH = [
 ]
 
 
-@needs_tutorials
+@pytest.mark.tutorials
 @pytest.mark.parametrize(("case", "scheme", "acceleration"), CASES_BOTH)
 def test_auto_is_never_worse(case: str, scheme: str, acceleration: str) -> None:
-    """With relaxation the oscillator's limits of 1e-10 are those of a single number, down to rounding."""
     run, guessed = (measure(CASES[case], guess, scheme, acceleration) for guess in ("none", "auto"))
     assert guessed.converged.sum() >= run.converged.sum()
     assert guessed.total <= MOST * run.total

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, later, with_header
+from profiling_helpers import DATA, later, summaries, with_header
 from record_helpers import configuration
 from store_helpers import write_store
 
@@ -77,6 +77,27 @@ def test_every_call_gets_its_own_times(tmp_path: Path, run: str, name: str) -> N
     assert (before.advances["wait_ns"] == -1).all()
 
 
+def test_the_solvers_own_sections_are_summed_up_beside_those_of_advance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The solver's section ``assembly`` is in both files; the recorder's times are taken, and taken once."""
+    for name in "AB":
+        profile = sample(tmp_path, "all-implicit", f"{name}-0-1")
+        assert "assembly" in profile.user_names
+        # 3 ms in each window, of windows of one call each.
+        windows = range(1, len(profile.calls) + 1)
+        sections = [("assembly", window, 0, 3_000_000) for window in windows]
+        record(tmp_path, profile, sections=sections)
+
+    (run,) = summaries(capsys, "--per-rank", tmp_path / "precice-lb-store")
+
+    for part in run["participants"].values():
+        assert list(part["sections"]) == ["assembly"]
+        assert part["sections"]["assembly"]["mean_seconds"] == pytest.approx(0.003)
+        assert part["sections_per_rank"] == {"assembly": [pytest.approx(0.003)]}
+        assert "waitAndSendData" in part["advance_by_event"]
+
+
 def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     assert "timing_source" in joined(record(tmp_path, profile, backend="embedded")).metadata
@@ -99,7 +120,8 @@ def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> 
 def test_a_file_of_the_same_size_from_another_run_is_refused(tmp_path: Path, seconds: float) -> None:
     store = joined(record(tmp_path, sample(tmp_path), later_ns=round(seconds * 1e9)))
     assert "timing_source" not in store.metadata
-    assert "run" in store.metadata["timing_problem"] or "others" in store.metadata["timing_problem"]
+    expected = "A-0-1.txt: expected the profiling file of this run, found one of another run; give each run a directory"
+    assert expected in store.metadata["timing_problem"]
     assert (store.advances["wait_ns"] == -1).all()
 
 

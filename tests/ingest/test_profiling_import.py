@@ -113,7 +113,9 @@ def test_without_a_fitting_log_every_iteration_is_a_window_and_that_is_said(tmp_
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
     result = import_profiling([source], tmp_path / "store")
     assert len(result.notes) == 2
-    for store in imported(tmp_path / "store").values():
+    stores = imported(tmp_path / "store")
+    assert set(stores) == {"A-0", "B-0"}
+    for store in stores.values():
         assert store.advances["window_complete"].all()
         assert "every coupling iteration counts as a time window" in store.metadata["recording_problem"]
 
@@ -128,7 +130,9 @@ def test_a_run_killed_in_its_first_window_has_an_empty_log(tmp_path: Path, text:
         (source / f"precice-{name}-iterations.log").write_text(text)
     result = import_profiling([source], tmp_path / "store")
     assert len(result.notes) == 2
-    for name, store in imported(tmp_path / "store").items():
+    stores = imported(tmp_path / "store")
+    assert set(stores) == {"A-0", "B-0"}
+    for name, store in stores.items():
         assert store.metadata["finished"] is False
         assert len(store.advances) > 2
         assert set(store.advances["window"]) == {1}

@@ -45,6 +45,7 @@ def test_every_window_is_split_and_the_import_says_the_same(
     stores = joined(tmp_path / "case")
     result = import_profiling([tmp_path / "case"], tmp_path / "imported")
     assert result.notes == []
+    assert len(result.stores) == 2
     for again in map(read_store, result.stores):
         name = again.metadata["participant"]
         store = stores[f"{name}-0"]
@@ -70,10 +71,14 @@ def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path, backend: str) 
     more = {"windows": 1000, "backend": backend, "fails": True}
     results = run_pair(tmp_path / "case", "parallel-explicit", solver=killed, **more)
     assert {result.returncode for result in results.values()} == {-signal.SIGKILL}
-    for store in joined(tmp_path / "case").values():
+    stores = joined(tmp_path / "case")
+    assert set(stores) == {"A-0", "B-0"}
+    for store in stores.values():
         assert (store.advances["wait_ns"] >= 0).sum() >= 8
         assert store.metadata["timing_source"] == "precice-profiling fundamental"
-    for store in map(read_store, import_profiling([tmp_path / "case"], tmp_path / "imported").stores):
+    imported = import_profiling([tmp_path / "case"], tmp_path / "imported").stores
+    assert len(imported) == 2
+    for store in map(read_store, imported):
         assert store.metadata["finished"] is False
         assert len(store.advances) >= 8
 

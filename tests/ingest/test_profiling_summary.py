@@ -19,7 +19,9 @@ from precice_lb.store import find_stores, read_store
 def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-implicit")
     import_profiling([source], tmp_path / "store")
-    for store in map(read_store, find_stores([tmp_path / "store"])):
+    paths = find_stores([tmp_path / "store"])
+    assert len(paths) == 2
+    for store in map(read_store, paths):
         profile = read_profile(source / "precice-profiling" / f"{store.metadata['participant']}-0-1.txt")
         assert any(name.startswith("solver.advance/readData.") for name in event_totals(profile))
         assert store.names("sections") == profile.user_names

@@ -125,6 +125,7 @@ def test_profiles_alone_say_who_waits_and_what_advance_spends(
     assert text.startswith("Run A:1 B:1: A waits for other participants 7")
     assert "per coupling iteration" in text
     iterations = with_case["participants"]["A"]["iterations"]["mean"]
+    assert set(run["participants"]) == {"A", "B"}
     for name, part in run["participants"].items():
         whole = with_case["participants"][name]
         assert part["solve"]["mean_seconds"] == pytest.approx(whole["solve"]["mean_seconds"] / iterations, rel=0.05)

@@ -46,6 +46,17 @@ def test_python_and_pyprecice_are_those_that_are_stated() -> None:
         assert f"{oldest.replace('>=', ' ')} is the oldest" in text
 
 
+def test_contributing_says_how_to_run_the_tests_of_each_marker() -> None:
+    markers = {line.partition(":")[0].partition("(")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    # The first column of the table's rows has markers, the last a command or a link to it.
+    described = set()
+    for names, command in re.findall(r"^\| (`.*?) \|.*\| (.*) \|$", text, flags=re.MULTILINE):
+        assert re.match(r"`make |\[below\]\(#", command)
+        described |= set(re.findall(r"`(\w+)`", names))
+    assert described == markers
+
+
 def test_the_changelog_has_this_version_first() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     versions = [heading for heading in headings if heading != "Unreleased"]
@@ -92,10 +103,7 @@ def test_modules_in_the_settings_of_import_linter_exist() -> None:
 def _paths_in_settings() -> list[str]:
     """Return the paths and patterns in pyproject.toml, relative to the repository's root."""
     tool = PROJECT["tool"]
-    mutmut = tool["mutmut"]
-    paths = [*mutmut["source_paths"], *mutmut["only_mutate"], *mutmut["also_copy"]]
-    paths += mutmut["pytest_add_cli_args_test_selection"]
-    paths += [*tool["pytest"]["ini_options"]["testpaths"], *tool["pytest"]["ini_options"]["pythonpath"]]
+    paths = [*tool["pytest"]["ini_options"]["testpaths"], *tool["pytest"]["ini_options"]["pythonpath"]]
     paths += [*tool["ruff"]["lint"]["per-file-ignores"], *tool["mypy"]["files"]]
     for patterns in tool["setuptools"]["data-files"].values():
         paths += patterns
@@ -106,5 +114,5 @@ def _paths_in_settings() -> list[str]:
 
 def test_paths_in_pyproject_exist() -> None:
     paths = _paths_in_settings()
-    assert "precice_lb/chain/decide.py" in paths
+    assert "tutorials/pulse/optimum.py" in paths
     assert [path for path in paths if not any(ROOT.glob(path))] == []

@@ -14,10 +14,11 @@ from record_helpers import BACKENDS, StandIn, run_pair, stand_in
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling import import_profiling
+from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
 from precice_lb.partners.view import write_beside
+from precice_lb.report.at_end import write_at_end
 from precice_lb.store import read_runs
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-regions.xml"
@@ -242,3 +243,14 @@ def test_a_recommendation_gets_the_partners_of_its_split_beside_it(
     assert all(path.is_file() for path in written)
     (missing, *_) = json.loads((tmp_path / "out" / "partners.json").read_text())["missing"]
     assert "record with PRECICE_LB_MESHES=coordinates" in missing
+
+
+def test_the_end_of_a_run_writes_partners_beside_its_recommendation(tmp_path: Path) -> None:
+    run_pair(tmp_path, "parallel-explicit", windows=4)
+
+    written = write_at_end(tmp_path, tmp_path / "precice-lb-store", "A", complete=enrich)
+
+    assert {"recommendation.json", "partners.json", "partners.h5"} <= {path.name for path in written}
+    links = json.loads((tmp_path / "partners.json").read_text())["links"]
+    # Each receives the mesh of the other.
+    assert sorted(link["mesh"] for link in links) == ["A-Mesh", "B-Mesh"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -98,7 +100,9 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
             assert ours.stdout == plain[name].stdout
             (warning,) = warnings_of(ours)
             assert "File too large" in warning
-        for store in rank_stores(tmp_path / f"{limit}-1").values():
+        stores = rank_stores(tmp_path / f"{limit}-1")
+        assert set(stores) == {("A", 0), ("B", 0)}
+        for store in stores.values():
             assert store.metadata["finished"] is False
             assert least <= len(store.advances) < windows
             assert store.advances["window"].tolist() == list(range(1, len(store.advances) + 1))
@@ -123,65 +127,131 @@ def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
         assert [store.metadata[key] for key in ("run", "parameters", "threads")] == ["r7", {"order": 3}, 6]
 
 
-def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("value", "announced_file"), [("recommend", "recommendation.json"), ("summary", "summary.txt")]
+)
+def test_the_primary_rank_starts_what_is_written_at_the_end_in_a_session_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    value: str,
+    announced_file: str,
 ) -> None:
-    counted = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
-    program(tmp_path / "python", f'#!/bin/sh\necho "$@"\necho $(ps -o sid= -p $$) $$\n{counted}\necho done\n')
+    # In place of Python: its arguments, its session and process, the variables that it is not to inherit.
+    count_variables = 'env | grep -c -E "^(PMI_|PRECICE_LB_AT_END)"'
+    lines = ["#!/bin/sh", 'echo "$@"', "echo $(ps -o sid= -p $$) $$", count_variables, "echo done", ""]
+    program(tmp_path / "python", "\n".join(lines))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    data = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
-    assert at_end_action(data, tmp_path) is None
-    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    primary_rank = {"rank": 0, "participant": "Fluid", "configuration_path": "/case/precice-config.xml"}
+    other_rank = primary_rank | {"rank": 1}
+    assert at_end_action(primary_rank, tmp_path) is None
+    monkeypatch.setenv("PRECICE_LB_AT_END", value)
     monkeypatch.setenv("PMI_RANK", "0")
-    assert at_end_action(data | {"rank": 1}, tmp_path) is None
-    start = at_end_action(data, tmp_path)
+
+    assert at_end_action(other_rank, tmp_path) is None
+    start = at_end_action(primary_rank, tmp_path)
     assert start is not None
     start()
+
     log = tmp_path / "at-end-Fluid.log"
-    (printed,) = capsys.readouterr().out.splitlines()
-    assert "/case/recommendation.json" in printed
-    assert str(log) in printed
+    assert capsys.readouterr().out == (
+        f"precice-lb: when the last participant has finished, /case/{announced_file} will be written (log: {log})\n"
+    )
     limit = time.monotonic() + 300
     while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
         time.sleep(0.02)
-    command, session, count, _ = log.read_text().splitlines()
-    assert command == f"-m precice_lb at-end /case --store={tmp_path} --participant=Fluid --write=recommend"
-    assert session.split()[0] == session.split()[-1]
-    assert count == "0"
+    command, session_and_process, variable_count, _ = log.read_text().splitlines()
+    assert command == f"-m precice_lb at-end /case --store={tmp_path} --participant=Fluid --write={value}"
+    session, process = session_and_process.split()
+    assert session == process
+    assert variable_count == "0"
 
 
-def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_a_summary_at_its_end_writes_the_file_that_it_announced(tmp_path: Path) -> None:
+    results = run_pair(tmp_path, PRECICE_LB_AT_END="summary")
+
+    announced = [
+        re.search(r"when the last participant has finished, (\S+) will be written", result.stdout)
+        for result in results.values()
+    ]
+    assert [match and match[1] for match in announced] == [str(tmp_path / "summary.txt")] * 2
+    # Written by a process that outlives both solvers: a file is put in place whole.
+    summary = tmp_path / "summary.json"
+    limit = time.monotonic() + 300
+    while not summary.exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    (run,) = json.loads(summary.read_text())
+    assert set(run["participants"]) == {"A", "B"}
+    assert "mean time per time window" in (tmp_path / "summary.txt").read_text()
+
+
+class Flushes(NamedTuple):
+    """Time windows after which a rank flushed, and the seconds from each flush to the next."""
+
+    windows: list[int]
+    seconds_between: list[float]
+
+
+def flushes_of_rank(directory: Path, monkeypatch: pytest.MonkeyPatch, milliseconds: float, windows: int) -> Flushes:
+    """Record windows on a clock that is set; they take 2, 3 and 1 times these milliseconds in turn."""
     now = 10**9
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now, process_time_ns=lambda: 0))
-    flushed = []
-    # Windows of a rank that shares its core take longer, and by how much differs.
-    for rank, nanoseconds in enumerate((10**3, 10**6, 10**7, 5 * 10**7, 10**9, 10**11)):
-        recorder = module.Recorder(StoreWriter(tmp_path, metadata(rank=rank, size=6), PARALLEL))
-        recorder.initialized(now, now)
-        flushed.append([])
-        window, left = 0, 1
-        while window < 4700:
-            for _ in range(left):
-                window += 1
-                now += nanoseconds * (1 + window % 3)
-                recorder.take((now - 10, now, 0.1, True, 0, 0))
-            left = recorder.flush_due()
-            flushed[-1].append(window)
-        recorder.close(finished=True)
-    assert flushed[0] == flushed[1]
-    # Where they take long, after some more: whoever writes less, nobody writes alone.
-    assert all(set(less[:-1]) <= set(more) for less, more in itertools.pairwise(flushed))
-    # Of windows of 1 to 3 s no more than 10 s are lost with a process, of longer ones no more than the last.
-    assert np.diff(flushed[4]).max() <= 8
-    assert flushed[5] == list(range(1, 4701))
-    assert flushed[0][14:20] == [15, 16, 18, 20, 22, 24]
-    assert {64, 128, 4096, 4608} <= set(flushed[0])
-    steps = np.diff(flushed[0])
-    # A file lags behind by an eighth of the run at most, and not by more than 512 windows.
-    assert (steps <= np.maximum(np.array(flushed[0][:-1]) / 8, 1)).all()
-    assert steps.max() == 512
+    recorder = module.Recorder(StoreWriter(directory, metadata(), PARALLEL))
+    recorder.initialized(now, now)
+    flushed_windows: list[int] = []
+    flush_times = [now]
+    window = 0
+    next_flush = 1
+    while window < windows:
+        window += 1
+        now += round(milliseconds * 10**6) * (1 + window % 3)
+        recorder.take((now - 10, now, 0.1, True, 0, 0))
+        if window == next_flush:
+            next_flush = window + recorder.flush_due()
+            flushed_windows.append(window)
+            flush_times.append(now)
+    recorder.close(finished=True)
+    seconds_between = [(later - earlier) * 1e-9 for earlier, later in itertools.pairwise(flush_times)]
+    return Flushes(flushed_windows, seconds_between)
+
+
+# Sixteen flushes in the first 16 windows and eight in each further doubling; from window 4096 on every 512th.
+QUICK_FLUSHES = [
+    *range(1, 16), *range(16, 32, 2), *range(32, 64, 4), *range(64, 128, 8), *range(128, 256, 16),
+    *range(256, 512, 32), *range(512, 1024, 64), *range(1024, 2048, 128), *range(2048, 4096, 256),
+    *range(4096, 10_001, 512),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("milliseconds", [0.001, 1.0])
+def test_ranks_with_quick_windows_flush_after_the_same_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, milliseconds: float
+) -> None:
+    assert flushes_of_rank(tmp_path, monkeypatch, milliseconds, 10_000).windows == QUICK_FLUSHES
+
+
+# 256 windows of 20 ms on average are 5.1 s, 64 of 0.1 s are 6.4 s, and 4 of 2 s are 8 s; twice as many are too many.
+@pytest.mark.parametrize(
+    ("milliseconds", "windows", "largest_step"), [(10, 10_000, 256), (50, 10_000, 64), (1000, 300, 4)]
+)
+def test_a_rank_with_slower_windows_flushes_before_ten_seconds_of_them_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, milliseconds: float, windows: int, largest_step: int
+) -> None:
+    flushes = flushes_of_rank(tmp_path, monkeypatch, milliseconds, windows)
+
+    assert max(flushes.seconds_between) <= 10.0
+    steps = np.diff(flushes.windows)
+    assert steps.max() == largest_step
+    # Whenever a quicker rank flushes, this one does too: no rank waits for another one's disk alone.
+    quick_flushes = {window for window in QUICK_FLUSHES if window <= windows}
+    assert quick_flushes <= set(flushes.windows)
+
+
+def test_a_rank_flushes_after_each_window_that_is_longer_than_ten_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes = flushes_of_rank(tmp_path, monkeypatch, milliseconds=10_001, windows=100)
+    assert flushes.windows == list(range(1, 101))
 
 
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:

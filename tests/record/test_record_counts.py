@@ -17,6 +17,7 @@ from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import rank_values
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
+from precice_lb.store import RankFile
 
 COUNTED = SOLVER.replace(
     "participant.initialize()",
@@ -136,30 +137,57 @@ WAITING = SOLVER.replace("import sys\n", "import sys, time\n").replace(
 )
 
 
+def run_waiting(directory: Path, mpiexec: str, backend: str, switch: str) -> dict[tuple[str, int], RankFile]:
+    """Run 13 windows of the waiting solvers, with time in MPI switched on or off; return their stores."""
+    results = run_pair(
+        directory, solver=WAITING, windows=13, mpiexec=mpiexec, backend=backend, PRECICE_LB_MPI_TIME=switch
+    )
+    assert warnings_of(results["A"]) == []
+    return rank_stores(directory)
+
+
 @pytest.mark.mpi
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_planted_waits_of_real_ranks_are_found(tmp_path: Path, mpiexec: str, backend: str) -> None:
-    for switch in "01":
-        more = {"mpiexec": mpiexec, "backend": backend, "PRECICE_LB_MPI_TIME": switch}
-        assert warnings_of(run_pair(tmp_path / switch, solver=WAITING, windows=13, **more)["A"]) == []
-    for path in (tmp_path / "0").glob("?-?.npy"):
+def test_time_in_mpi_is_recorded_by_window_and_changes_no_result(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    stores_without = run_waiting(tmp_path / "0", mpiexec, backend, "0")
+    stores = run_waiting(tmp_path / "1", mpiexec, backend, "1")
+
+    results = sorted((tmp_path / "0").glob("?-?.npy"))
+    assert [path.name for path in results] == ["A-0.npy", "A-1.npy", "B-0.npy", "B-1.npy"]
+    for path in results:
         assert (tmp_path / "1" / path.name).read_bytes() == path.read_bytes()
-    assert all(len(store.rows("mpi")) == 0 for store in rank_stores(tmp_path / "0").values())
-    stores = rank_stores(tmp_path / "1")
-    solve, busy = [], []
+    assert [len(store.rows("mpi")) for store in stores_without.values()] == [0, 0, 0, 0]
     for rank in (0, 1):
         store = stores["A", rank]
         assert store.rows("mpi")["window"].tolist() == store.advances["window"].tolist() == list(range(1, 14))
-        inside = store.rows("mpi")["mpi_ns"] * 1e-9
-        solve.append(statistics.median(store.advances["solve_ns"][1:] * 1e-9))
-        busy.append(statistics.median(store.advances["solve_ns"][1:] * 1e-9 - inside[1:]))
-    # Solve times look alike; on a busy machine who sleeps is late, which medians and the wide bound are for.
-    assert abs(solve[1] - solve[0]) < 10 * MS
-    assert 12 * MS < busy[1] - busy[0] < 28 * MS
+        mpi_ns = store.rows("mpi")["mpi_ns"]
+        assert (mpi_ns > 0).all()
+        # It slept for the rest, 20 ms and on rank 1 another 20 ms, which a busy machine makes longer, never shorter.
+        assert (store.advances["solve_ns"] - mpi_ns >= 20 * MS * (1 + rank) * 1e9).all()
     export_merged([tmp_path / "1"], tmp_path / "merged")
     (run,) = load_runs([tmp_path / "merged"], warmup=1)
     expected = [stores["A", rank].rows("mpi")["mpi_ns"][1:].mean() * 1e-9 for rank in (0, 1)]
     assert run.participants["A"].rank_mpi == pytest.approx(expected)
+
+
+@pytest.mark.alone
+@pytest.mark.slow("compares real times with planted ones")
+@pytest.mark.mpi
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_planted_waits_of_real_ranks_are_found(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    stores = run_waiting(tmp_path, mpiexec, backend, "1")
+
+    solve = []
+    busy = []
+    for rank in (0, 1):
+        store = stores["A", rank]
+        solve_seconds = store.advances["solve_ns"][1:] * 1e-9
+        mpi_seconds = store.rows("mpi")["mpi_ns"][1:] * 1e-9
+        solve.append(statistics.median(solve_seconds))
+        busy.append(statistics.median(solve_seconds - mpi_seconds))
+    # Rank 0 waits for rank 1, so that both take as long; rank 1 sleeps 20 ms longer.
+    assert abs(solve[1] - solve[0]) < 10 * MS
+    assert 12 * MS < busy[1] - busy[0] < 28 * MS
 
 
 UNCHANGED = """
@@ -201,16 +229,17 @@ assert timer.ns > 0 and not timer.inside
 nested = MPI.Op.Create(lambda a, b, t: MPI.COMM_SELF.Barrier())
 MPI.COMM_WORLD.Allreduce(np.ones(1), np.zeros(1), nested)
 assert not timer.inside
-# Whatever waits is timed, whatever is local is not.
+# Whatever waits adds its time to what was there, whatever is local does not.
+before_call = 10**15
 for call, timed in {
     "MPI.COMM_SELF.Get_rank()": False, "MPI.COMM_SELF.size": False, "MPI.COMM_SELF.Is_inter()": False,
     "MPI.COMM_SELF.Barrier()": True, "MPI.COMM_SELF.bcast(1)": True, "MPI.COMM_SELF.Ibarrier().wait()": True,
     "MPI.COMM_SELF.Split(0).Free()": True, "MPI.COMM_SELF.Iprobe()": True, "MPI.Request.waitall([])": True,
     "MPI.Win.Create(None, comm=MPI.COMM_SELF).Free()": True,
 }.items():
-    timer.ns = 0
+    timer.ns = before_call
     eval(call)
-    assert (timer.ns > 0) is timed, call
+    assert (timer.ns > before_call) is timed, call
 print("fine")
 """
 

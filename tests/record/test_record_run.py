@@ -90,9 +90,11 @@ def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: l
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
 def test_a_python_that_would_not_record_is_refused(tmp_path: Path, option: str) -> None:
     (tmp_path / "solver.py").write_text("print('ran')")
-    code = f"import sys; sys.path[:0] = {sys.path!r}; from precice_lb.record.run import run; run(['solver.py'])"
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from precice_lb.record.run import run; sys.exit(run(['solver.py']))"
+    )
     ours = python(tmp_path, option, "-c", code)
-    assert ours.stdout == ""
+    assert (ours.returncode, ours.stdout) == (2, "")
     assert "expected a Python without the options -I, -E and -S" in ours.stderr
 
 

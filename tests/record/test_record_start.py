@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("activated")
     ("command", "arguments"),
     [
         (["solver.py", "-m", "--flag=1", "-h"], ["-m", "--flag=1", "-h"]),
+        (["--", "solver.py", "-x"], ["-x"]),
         (["-c", PROBE, "-x"], ["-x"]),
         (["-u", "-W", "error", "-m", "solver", "-m"], ["-m"]),
         (["python", "solver.py", "--", "run"], ["--", "run"]),

@@ -55,8 +55,8 @@ def _compare(directory: Path, solver: str, trouble: str = "", plain: Plain | Non
         # From 3.12 on Python warns of fork(), with the number of the process.
         kept, others = (re.sub(r"pid=\d+", "", "\n".join(lines)) for lines in (kept, without.stderr.splitlines()))
         assert kept == others
-        for path in runs[0][0].glob(f"{name}-*.npy"):
-            assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
+        result = f"{name}-0.npy"
+        assert (directory / "1" / result).read_bytes() == (runs[0][0] / result).read_bytes()
     return warnings_of(runs[1][1]["A"])
 
 
@@ -152,7 +152,8 @@ def test_a_system_clock_that_jumps(tmp_path: Path, hours: int, plain: Plain) -> 
     assert_whole(tmp_path / "1")
     for store in rank_stores(tmp_path / "1").values():
         seconds = (store.metadata["ended_unix_ns"] - store.metadata["started_unix_ns"]) / 1e9
-        assert 0 < seconds < 100
+        # Not changed by a thousand hours.
+        assert 0 < seconds < 3600
         assert (store.advances["solve_ns"] > 0).all()
 
 
@@ -194,7 +195,9 @@ def test_a_solver_that_closes_what_it_does_not_know(tmp_path: Path) -> None:
     solver = FOURTH.replace("np.save(", "kept.flush(); kept.seek(0); print(kept.read())\nnp.save(")
     (warning,) = _compare(tmp_path, solver, CLOSE_OURS)
     assert "the solver has closed the file" in warning
-    for (name, _), store in rank_stores(tmp_path / "1").items():
+    stores = rank_stores(tmp_path / "1")
+    assert set(stores) == {("A", 0), ("B", 0)}
+    for (name, _), store in stores.items():
         assert (tmp_path / "1" / f"{name}.txt").read_text() == "the solver's own" * 1000
         assert store.advances["window"].tolist() == [1, 2, 3, 4]
 

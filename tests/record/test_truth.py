@@ -1,7 +1,7 @@
 """Compute time and wait per time window of sleeping solvers are what was planted.
 
-Exactly so on an emulated clock. With real sleep and libprecice they are at least that: a busy machine makes sleeps
-longer, never shorter.
+Exactly so on an emulated clock. With real sleep and libprecice they are in the window that other programs disturbed
+least.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ WINDOWS = 8
 MS = 1e-3
 # A message takes a microsecond on the emulated clock.
 EXACT = 20e-6
+# Half of the shortest planted wait, with real sleep.
+REAL = 15 * MS
+# With libprecice, whose clock cannot be emulated.
+compares_real_times = pytest.mark.slow("compares real times with planted ones")
+LIBPRECICE = pytest.param("libprecice", marks=[pytest.mark.precice, pytest.mark.alone, compares_real_times])
 
 
 def in_turn(values: Sequence[float]) -> NDArray[np.float64]:
@@ -49,8 +54,9 @@ def check(
             np.testing.assert_allclose(wait[1:], (window - work)[1:], atol=EXACT, err_msg=name)
         else:
             assert (compute >= work - MS).all(), name
+            assert min(compute - work) < REAL, name
             # The rest of a window is mapping and preCICE's own work.
-            assert (compute + wait >= 0.9 * window)[1:].all(), name
+            assert min(abs(compute + wait - window)) < REAL, name
 
 
 def roles_of(*seconds: float, **iterations: Sequence[int]) -> dict[str, Role]:
@@ -95,7 +101,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return dict(zip([*PLANTED, *INITIAL], run(cases, "emulated"), strict=True))
 
 
-@pytest.mark.parametrize("backend", ["emulated", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", ["emulated", LIBPRECICE])
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_work_and_waits_are_found(
     tmp_path: Path, name: str, backend: str, request: pytest.FixtureRequest
@@ -121,6 +127,8 @@ def test_the_wait_inside_initialize_is_for_the_first_window(emulated: dict[str, 
 
 
 @pytest.mark.precice
+@pytest.mark.alone
+@compares_real_times
 @pytest.mark.mpi
 @pytest.mark.parametrize(
     ("kind", "window"),
@@ -140,6 +148,8 @@ def test_ranks_off_the_interface_wait_in_a_collective(
 
 
 @pytest.mark.precice
+@pytest.mark.alone
+@compares_real_times
 @pytest.mark.mpi
 def test_imbalance_inside_a_participant_is_no_wait_for_the_partner(tmp_path: Path, mpiexec: str) -> None:
     roles = {"A": Role([20 * MS, 50 * MS], collective="before after"), "B": Role([80 * MS])}

@@ -12,7 +12,7 @@ from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
 from precice_lb.store import find_stores, read_store
 
-pytestmark = pytest.mark.precice
+pytestmark = [pytest.mark.precice, pytest.mark.tutorials]
 
 
 def results(case: Path) -> dict[str, bytes]:

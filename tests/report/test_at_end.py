@@ -16,7 +16,7 @@ from store_helpers import START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
-from precice_lb.report.at_end import write_at_end
+from precice_lb.report.at_end import SUMMARY_NAME, write_at_end
 from precice_lb.store import INITIALIZE, StoreWriter
 
 MINUTE = 60 * 10**9
@@ -52,9 +52,9 @@ def written(case: Path) -> set[str]:
     return {path.name for path in case.iterdir() if path.is_file() and path.name != ".precice-lb-at-end.lock"}
 
 
-def open_store(directory: Path, participant: str) -> StoreWriter:
+def open_store(directory: Path, participant: str, rank: int = 0, size: int = 1) -> StoreWriter:
     """A store of one rank that is not closed yet."""
-    data = metadata(participant, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
+    data = metadata(participant, rank, size, configuration=configuration(), started_unix_ns=START + 10 * MINUTE)
     writer = StoreWriter(directory, data, configuration())
     own = compute_seconds(participant, 1)
     longest = compute_seconds("Inner", 1)
@@ -108,11 +108,38 @@ def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
     assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
 
 
+def test_a_participant_of_which_a_rank_is_still_running_is_not_at_its_end(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Outer", 0, 2))
+    late = open_store(stores, "Outer", 1, 2)
+    close(open_store(stores, "Inner"))
+
+    assert write_at_end(case, stores, "Inner") == []
+
+    assert written(case) == set()
+    close(late)
+    assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
+
+
+def test_a_participant_whose_store_is_being_created_is_not_at_its_end(case: Path) -> None:
+    stores = case / "stores"
+    close(open_store(stores, "Outer"))
+    # It is found before the one of Outer.
+    unfinished = stores / "Inner-1" / "Inner-0-1.h5"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(b"")
+
+    assert write_at_end(case, stores, "Outer") == []
+    assert written(case) == set()
+
+
 def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> None:
     stores = case / "stores"
     close(open_store(stores, "Outer"), finished=False)
     close(open_store(stores, "Inner"))
+
     assert write_at_end(case, stores, "Inner") == []
+    assert written(case) == set()
 
 
 def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +161,9 @@ def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.Mo
 
 def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> None:
     stores = case / "stores"
-    writer = open_store(stores, "Inner")
-    with pytest.raises(StoreError, match=r"expected 1 ranks of participant 'Inner' to close their stores .* found 0"):
+    close(open_store(stores, "Inner", 0, 2))
+    writer = open_store(stores, "Inner", 1, 2)
+    with pytest.raises(StoreError, match=r"expected 2 ranks of participant 'Inner' to close their stores .* found 1"):
         write_at_end(case, stores, "Inner", timeout=0.2)
     with pytest.raises(StoreError, match="expected any ranks of participant 'Nobody'"):
         write_at_end(case, stores, "Nobody", timeout=0.2)
@@ -151,10 +179,48 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14
 
 
+def test_a_recommendation_that_was_removed_is_written_again(case: Path) -> None:
+    store, _ = write_last(case)
+    assert write_at_end(case, store, "Inner")
+    (case / "recommendation.json").unlink()
+
+    assert write_at_end(case, store, "Inner") == [case / "recommendation.json"]
+
+
+def test_a_summary_of_an_earlier_run_is_replaced_after_a_recommendation(case: Path) -> None:
+    """The recommendation of the second run must not count as its summary, of which an older one is there."""
+    store, _ = write_last(case)
+    write_at_end(case, store, "Inner", SUMMARY_NAME)
+    earlier = (case / SUMMARY_NAME).read_text()
+    store, _ = write_last(case, {"Inner": 6, "Outer": 8}, START + 20 * MINUTE)
+    write_at_end(case, store, "Inner")
+
+    assert write_at_end(case, store, "Inner", SUMMARY_NAME)
+
+    assert "Outer, 5 ranks" in earlier
+    assert "Outer, 8 ranks" in (case / SUMMARY_NAME).read_text()
+
+
+def test_the_recommendation_is_for_as_many_cores_as_the_run_had(tmp_path: Path) -> None:
+    """Each of ten ranks has two threads."""
+    case = tmp_path / "case"
+    write_campaign(case / "earlier", EARLIER, threads=2)
+    write_run(case / "last", LAST, start=START + 10 * MINUTE, threads=2)
+
+    assert write_at_end(case, case / "last", "Inner")
+
+    assert json.loads((case / "recommendation.json").read_text())["total_ranks"] == 20
+
+
 def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
     write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
     store, _ = write_last(case)
+
     assert write_at_end(case, store, "Inner")
+
+    samples = json.loads((case / "recommendation.json").read_text())["measurements"]["samples"]
+    # Three earlier runs of the case, and the last one; not the two of the case with larger time windows.
+    assert sorted(sample["ranks"] for sample in samples["Inner"]) == [2, 4, 5, 6]
 
 
 def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

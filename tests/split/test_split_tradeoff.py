@@ -10,7 +10,7 @@ from split_cases import CHAIN, SCHEDULES, Array, every_window
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, near_optimal_splits, optimize, optimize_split, tradeoff_curve
+from precice_lb.split import Constraints, near_optimal_splits, optimize_split, tradeoff_curve
 
 OF_THREE = [Schedule.parallel(list("ABC")), Schedule.serial(list("ABC")), CHAIN]
 Excluded = list[dict[str, int]]
@@ -47,12 +47,15 @@ def test_lists_of_nonsense_are_refused() -> None:
             near_optimal_splits(jagged(1, 9), 9, **arguments)
 
 
-def test_of_many_budgets_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {name: 1e5 / np.arange(1, 5001) for name in "AB"}
-    monkeypatch.setattr(optimize, "BUDGETS", 8)
-    ladder = tradeoff_curve(times, 5000, coupling="serial").points
-    assert len(ladder) == 8
-    assert (ladder[0].budget, ladder[-1].budget) == (2, 5000)
+def test_tradeoff_curve_looks_at_each_of_64_budgets_and_at_some_of_more() -> None:
+    def budgets(most: int) -> list[int]:
+        times = {name: 1e3 / np.arange(1, most + 1) for name in "AB"}
+        return [point.budget for point in tradeoff_curve(times, most, coupling="serial").points]
+
+    assert budgets(65) == list(range(2, 66))
+    some_budgets = budgets(200)
+    assert (some_budgets[0], some_budgets[-1]) == (2, 200)
+    assert 32 < len(some_budgets) <= 64
 
 
 @st.composite

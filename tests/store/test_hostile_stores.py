@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import resource
@@ -62,7 +63,9 @@ def refusal(path: Path) -> str:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), hard))
     try:
-        for store in read_stores([path]):
+        stores = read_stores([path])
+        assert stores
+        for store in stores:
             recorded_meshes(store)
         exported_ranks([path])
         runs = load_runs([path])
@@ -181,8 +184,12 @@ def test_any_attribute_of_another_value_is_read_or_refused(kind: str, valid: dic
     with h5py.File(valid[kind]) as file:
         names = list(file.attrs)
     values = [-1, 10**9, -(2**62), 2**63 - 1, 1.5, float("nan"), "", "x\x1b\n", b"\xff", [1, 2], np.zeros((3, 3))]
-    for number, (name, value) in enumerate((name, value) for name in names for value in values):
-        refusal(changed(valid[kind], tmp_path / str(number), attributes(**{name: value})))
+    lines = []
+    for name, value in itertools.product(names, values):
+        path = changed(valid[kind], tmp_path / str(len(lines)), attributes(**{name: value}))
+        lines.append(refusal(path))
+    # Neither the format nor its version is among these values.
+    assert sum(map(bool, lines)) >= 2 * len(values)
 
 
 def attributes(**values: Any) -> Change:
@@ -405,7 +412,7 @@ def test_times_that_are_all_zero_are_no_division_by_them(tmp_path: Path, capsys:
     for name in "AB":
         write_store(tmp_path, [row(w, 0.0, 0.0, 0.0) for w in range(1, 20)], name)
     assert main(["summary", str(tmp_path)]) == 0
-    assert main(["check", str(tmp_path)]) in (0, 1)
+    assert main(["check", str(tmp_path)]) == 0
     capsys.readouterr()
     refused(capsys, "recommend", tmp_path, "--ranks", "4", "--coupling", "parallel")
 

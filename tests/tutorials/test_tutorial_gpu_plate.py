@@ -23,6 +23,7 @@ def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(on_one_
 
 
 @pytest.mark.mpi
+@pytest.mark.arrays
 def test_torch_gives_the_same_fields(mpiexec, tmp_path, on_one_rank):
     pytest.importorskip("torch", reason="torch is not installed")
     solvers = ("fluid-python --array torch", "solid-python")

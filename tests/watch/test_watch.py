@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import importlib
 import json
@@ -289,17 +288,6 @@ def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(t
         assert seen.rebalance.restart_seconds == 123.0
         # The transfer is part of the work of each iteration.
         assert_as_read(seen, load_runs([tmp_path / place])[0])
-
-
-def test_a_restart_is_told_with_the_windows_that_are_left(tmp_path: Path) -> None:
-    write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
-    better = Rebalance({"A": 3}, {"A": 2}, 0.8, 1.0, (0.7, 0.9), 0.25, 0.9, 2.0, 10.0, "this run", ())
-    seen = dataclasses.replace(watch_run(tmp_path), windows_left=25, rebalance=better)
-    texts = [block.text for block in watch_blocks(seen) if isinstance(block, Paragraph)]
-    assert texts[:2] == [
-        "A 3 ranks would take 0.800 s per window instead of 1.000 s: 20 % shorter, with a probability of 90 %.",
-        "A restart of 2 s pays after 10 more windows; 25 are left.",
-    ]
 
 
 def test_what_is_not_known_is_said_and_texts_of_files_stay_text(

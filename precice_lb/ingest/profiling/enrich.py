@@ -17,7 +17,7 @@ from precice_lb.ingest.profiling.find import (
     profiled_case,
 )
 from precice_lb.ingest.profiling.tables import IterationsLog
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Rows, encode_names
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, encode_names
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.records import RankFile
 
@@ -78,19 +78,47 @@ def _joined(store: RankFile) -> RankFile:
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {count}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    # Of the events in it those of ``advance``: the recorder has the solver's own.
-    sections, known = profile.section_rows(advances["window"][rows], which.start), store.names("sections")
-    is_spent = np.char.startswith(np.array(profile.user_names, np.str_), ADVANCE_SPENDS)
-    sections = sections[is_spent[sections["name"]]]
-    sections["name"] += len(known)
-    sections["begin_ns"] += _zero_of(store, profile)
+    own_sections, own_names = store.rows("sections"), store.names("sections")
+    spent_sections, spent_names = _sections_in_advance(profile, advances["window"][rows], which.start)
+    spent_sections["name"] += len(own_names)
+    spent_sections["begin_ns"] += _zero_of(store, profile)
     return store.having(
         metadata,
         advances=advances,
         initialize=initialize,
-        sections=np.concatenate([store.rows("sections"), sections]),
-        section_names=encode_names("section_names", [*known, *profile.user_names]),
+        sections=np.concatenate([own_sections, spent_sections]),
+        section_names=encode_names("section_names", [*own_names, *spent_names]),
     )
+
+
+def _sections_in_advance(profile: Profile, windows: Integers, first: int) -> tuple[Rows, list[str]]:
+    """Return preCICE's own events in ``advance`` as sections, and their names.
+
+    The profiling file has the solver's own sections too. They are left out: the recorder has them already, and a name
+    that a store has twice would be read as two sections.
+
+    Parameters
+    ----------
+    profile : Profile
+        Of the same rank.
+    windows : ndarray, shape (calls,)
+        Time window of each call.
+    first : int
+        Calls before these.
+
+    Returns
+    -------
+    tuple of ndarray and list of str
+        Rows whose ``name`` is a position in the list.
+    """
+    sections = profile.section_rows(windows, first)
+    is_spent = np.char.startswith(np.array(profile.user_names, np.str_), ADVANCE_SPENDS)
+    # Position among the names that are kept, by position among all.
+    kept_position = np.cumsum(is_spent) - 1
+    kept = sections[is_spent[sections["name"]]]
+    kept["name"] = kept_position[kept["name"]]
+    names = [name for name in profile.user_names if name.startswith(ADVANCE_SPENDS)]
+    return kept, names
 
 
 def _filled(rows: Rows, profile: Profile, calls: Rows) -> Rows:

@@ -18,6 +18,7 @@ from precice_lb.case.elements import text_of
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import Header, read_bytes, read_header
 from precice_lb.ingest.profiling.tables import find_table
+from precice_lb.store.reader import paths_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint
 from precice_lb.text import checked_list, plural
@@ -34,8 +35,7 @@ _LEAST_FLUSH = 13
 
 def profiles_below(directory: Path) -> list[Path]:
     """Find what is named as preCICE names profiling files, sorted."""
-    paths = (path for suffix in _SUFFIXES for path in directory.rglob(f"*{suffix}"))
-    return sorted(path for path in paths if _NAME.fullmatch(path.name))
+    return paths_below(directory, lambda name: _NAME.fullmatch(name) is not None)
 
 
 def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
@@ -51,7 +51,7 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
 
 def made_below(directory: Path) -> Iterator[DataError]:
     """Say what of precice-profiling lies in a directory that it made of profiling files."""
-    for path in sorted(path for name in _MADE for path in directory.rglob(name)):
+    for path in paths_below(directory, _MADE.__contains__):
         try:
             read_header(path)
         except DataError as error:

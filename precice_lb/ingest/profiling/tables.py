@@ -11,6 +11,7 @@ import numpy as np
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import read_bytes
 from precice_lb.store.columns import Integers
+from precice_lb.store.reader import paths_below
 
 # Bytes at the end of a table that its last two rows lie in.
 _END = 1 << 16
@@ -98,5 +99,7 @@ def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None
     beside = directory / name
     if beside.is_file():
         return beside
-    places = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
+    places = set[Path]()
+    for root in roots:
+        places.update(path.resolve() for path in paths_below(root, name.__eq__))
     return places.pop() if len(places) == 1 else None

@@ -1,0 +1,136 @@
+"""What a snapshot says of a run whose times are known, and when it thinks another split over again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from live_run_helpers import LiveRun
+from profiling_helpers import followed
+from record_helpers import configuration
+from store_helpers import row, write_store
+
+from precice_lb.ingest.profiling.files import read_header
+from precice_lb.watch import Observer, Snapshot, watch_run
+
+
+def snapshot_of(observer: Observer) -> Snapshot:
+    snapshot = observer.poll()
+    assert snapshot is not None
+    return snapshot
+
+
+def write_pair(directory: Path, ranks_of_a: int = 3, ranks_of_b: int = 1, windows_of_a: int = 20) -> None:
+    """Write a run of 150 time windows, in each of which A waits 0.02 of 0.2 s, and B 0.1 of 0.25 s."""
+    text = configuration("parallel-explicit", 150)
+    rows_of_a = [row(window, 0.18, 0.02, 0.02) for window in range(1, windows_of_a + 1)]
+    for rank in range(ranks_of_a):
+        write_store(directory, rows_of_a, "A", rank, ranks_of_a, configuration=text)
+    rows_of_b = [row(window, 0.15, 0.1, 0.1) for window in range(1, 19)]
+    for rank in range(ranks_of_b):
+        write_store(directory, rows_of_b, "B", rank, ranks_of_b, configuration=text)
+
+
+def test_a_snapshot_weighs_waiting_by_cores_and_counts_the_windows_of_all_participants(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+
+    snapshot = watch_run(tmp_path)
+
+    assert [part.wait_share for part in snapshot.participants] == pytest.approx([0.1, 0.4])
+    # Three of four cores wait 10 % of the time, one of them 40 %.
+    assert snapshot.waiting == pytest.approx(0.175)
+    assert (snapshot.windows, snapshot.windows_left) == (18, 132)
+    assert snapshot.window_seconds == pytest.approx(0.25)
+
+
+def test_no_windows_are_left_after_more_than_the_configuration_asks_for(tmp_path: Path) -> None:
+    text = configuration("parallel-explicit", 5)
+    for name in "AB":
+        write_store(tmp_path, [row(window, 0.1, 0.1, 0.1) for window in range(1, 8)], name, configuration=text)
+
+    snapshot = watch_run(tmp_path)
+
+    assert (snapshot.windows, snapshot.windows_left) == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "stated_by_a", "wait_share_so_far"),
+    [
+        # Of 20 windows A waits 0.1 s in the first four, and 0.02 s later; each takes 0.2 s.
+        (None, {}, (3 * 0.1 + 16 * 0.02) / (19 * 0.2)),
+        (None, {"warmup_windows": 3}, (0.1 + 16 * 0.02) / (17 * 0.2)),
+        (0, {"warmup_windows": 3}, (4 * 0.1 + 16 * 0.02) / (20 * 0.2)),
+        (4, {}, 0.1),
+    ],
+)
+def test_warmup_windows_are_those_asked_for_or_the_most_that_a_participant_states_or_1(
+    warmup: int | None, stated_by_a: dict[str, int], wait_share_so_far: float, tmp_path: Path
+) -> None:
+    waits = [0.1] * 4 + [0.02] * 16
+    for name, metadata in (("A", stated_by_a), ("B", {})):
+        rows = [row(window, 0.2 - wait, wait, wait) for window, wait in enumerate(waits, start=1)]
+        write_store(tmp_path, rows, name, **metadata)
+
+    snapshot = watch_run(tmp_path, warmup=warmup)
+
+    assert snapshot.participants[0].wait_share_so_far == pytest.approx(wait_share_so_far)
+
+
+def test_another_split_is_thought_over_again_after_half_as_many_more_windows_or_when_the_load_has_changed(
+    tmp_path: Path,
+) -> None:
+    with LiveRun(tmp_path, 20) as run:
+        observer = Observer(tmp_path)
+        of_20_windows = snapshot_of(observer).rebalance
+        run.go_on(9)
+        of_29_windows = snapshot_of(observer).rebalance
+        run.go_on(1)
+        of_30_windows = snapshot_of(observer).rebalance
+        # The median of the latest eight windows changes with the fifth of them.
+        run.go_on(8, compute_seconds=0.4)
+        of_another_load = snapshot_of(observer).rebalance
+
+    assert of_20_windows is not None
+    assert of_30_windows is not None
+    assert of_another_load is not None
+    assert of_29_windows is of_20_windows
+    assert of_30_windows is not of_20_windows
+    # With 0.01 s for the exchange of data; curves through a single point are uncertain.
+    assert of_20_windows.present_seconds == pytest.approx(0.21, rel=0.1)
+    assert of_another_load.present_seconds == pytest.approx(0.41, rel=0.1)
+
+
+def test_another_split_is_thought_over_again_for_a_run_that_is_started_again_on_other_ranks(tmp_path: Path) -> None:
+    write_pair(tmp_path / "run", ranks_of_a=3, ranks_of_b=1)
+    observer = Observer(tmp_path)
+    first = snapshot_of(observer).rebalance
+    shutil.rmtree(tmp_path / "run")
+    # As many windows, which take as long.
+    write_pair(tmp_path / "run", ranks_of_a=2, ranks_of_b=2)
+    second = snapshot_of(observer).rebalance
+
+    assert first is not None
+    assert second is not None
+    assert first.present == {"A": 3, "B": 1}
+    assert second.present == {"A": 2, "B": 2}
+
+
+@pytest.mark.parametrize(("seconds_after_start", "is_of_this_run"), [(-1, False), (1, True)])
+def test_profiling_files_that_were_last_written_before_the_run_began_are_of_another_run(
+    seconds_after_start: int, is_of_this_run: bool, tmp_path: Path
+) -> None:
+    folder = followed(tmp_path, "fundamental")
+    start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
+    (folder / "A-0-1.txt").unlink()
+    text = (tmp_path / "precice-config.xml").read_text()
+    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 6)]
+    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+    written_ns = start_ns + seconds_after_start * 10**9
+    os.utime(folder / "B-0-1.txt", ns=(written_ns, written_ns))
+
+    snapshot = watch_run(tmp_path)
+
+    expected = ["A", "B"] if is_of_this_run else ["A"]
+    assert [part.participant for part in snapshot.participants] == expected
