@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from page_helpers import Elements
-from report_helpers import write_campaign
+from report_helpers import write_campaign, write_recommended_split
 
 from precice_lb.cli import main
 
@@ -97,3 +97,25 @@ def test_curves_are_those_of_the_recommended_versions_and_a_table_has_the_others
     assert len(versions) == 2
     assert "216 + 72" in next(row for row in versions if "Fluid cpu" in row)
     assert "16 + 216" in next(row for row in versions if "Fluid gpu" in row)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_named"),
+    [({"Inner": 6, "Outer": 3}, True), ({"Inner": 5, "Outer": 4}, False)],
+    ids=["of the recommended split", "of another split"],
+)
+def test_scripts_are_named_where_they_start_the_recommended_split(
+    written: dict[str, int], is_named: bool, tmp_path: Path
+) -> None:
+    """Of nine ranks six of Inner and three of Outer are recommended."""
+    runs = tmp_path / "runs"
+    write_campaign(runs, [{"Inner": 2, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 2}])
+    write_recommended_split(runs, written)
+    (runs / "launch").mkdir()
+    (runs / "launch" / "run.sh").write_text("#!/bin/sh\n")
+
+    assert main(["report", str(runs), "-o", str(tmp_path / "page")]) == 0
+
+    page = Elements((tmp_path / "page" / "report.html").read_text(encoding="utf-8"))
+    assert "Give Inner 6 ranks and Outer 3 ranks" in page.text
+    assert ("launch/run.sh" in page.text) == is_named
