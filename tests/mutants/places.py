@@ -21,7 +21,7 @@ _SMALLEST_NUMBER = 1e-6
 _NOT_MUTATED = (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.TypeAlias)
 # Aliases of types, which are for the type checker.
 _TYPES = m.Name("Callable") | m.Name("Literal") | m.Name("NDArray") | m.Name("dict") | m.Name("list") | m.Name("tuple")
-_TYPE_ALIAS = m.Assign(value=m.Subscript(value=_TYPES))
+_TYPE_ALIAS = m.Assign(value=m.Subscript(value=_TYPES)) | m.AnnAssign(annotation=m.Annotation(m.Name("TypeAlias")))
 # Calls whose arguments stay: without them these two always raise, and that lists have one length no result depends on.
 _ARGUMENTS_STAY = m.Call(func=m.Name("len") | m.Name("isinstance") | m.Name("zip"))
 

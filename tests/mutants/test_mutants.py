@@ -74,6 +74,7 @@ def test_bugs_of_a_statement(statement: str, expected: set[str], tmp_path: Path)
         "zip(a, b, strict=True).x\n",
         "a: int\n",
         "Floats = NDArray[np.float64]\n",
+        "Block: TypeAlias = Paragraph | Table\n",
     ],
 )
 def test_what_means_nothing_at_run_time_stays(statement: str, tmp_path: Path) -> None:
