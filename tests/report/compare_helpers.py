@@ -1,4 +1,4 @@
-"""Coupled runs with planted seconds for the tests of `compare`: as stores, and in memory."""
+"""Coupled runs with planted seconds for the tests of `compare` and of summaries: as stores, and in memory."""
 
 from __future__ import annotations
 

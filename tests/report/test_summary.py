@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from compare_helpers import run_of
 from report_helpers import configuration
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
-from precice_lb.dataset import load_runs
-from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset import CoupledRun, load_runs
+from precice_lb.dataset.records import CoupledTime, load_imbalance
 from precice_lb.report import QUANTITIES, RunSummary, console, rendered, summarise, summary_blocks, summary_dict
+from precice_lb.report.summary import ParticipantSummary
 from precice_lb.store import SECTIONS, StoreWriter
 from precice_lb.text import json_text
 
@@ -199,3 +203,81 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
     inside = [each["mpi_seconds"] for each in part["per_rank"]]
     assert inside == (pytest.approx([0.1, 0.3]) if known else [None, None])
     assert [each["interface_vertices"] for each in part["per_rank"]] == [None, None]
+
+
+# --- single quantities, of runs in memory ---------------------------------------------------------------------------
+
+
+def summary_of(run: CoupledRun, **changes: Any) -> ParticipantSummary:
+    """Sum up A after some of its arrays were changed."""
+    part = dataclasses.replace(run.participants["A"], **changes)
+    (summary,) = summarise([dataclasses.replace(run, participants={**run.participants, "A": part})])
+    return summary.participants[0]
+
+
+def test_a_participant_is_faster_than_the_slowest_by_a_share_of_its_compute_time() -> None:
+    (summary,) = summarise([run_of("one", {"A": 0.1, "B": 0.4})])
+
+    assert [part.faster_than_slowest for part in summary.participants] == pytest.approx([0.75, 0.0])
+
+
+def test_participants_that_cannot_be_compared_are_not_faster_than_others() -> None:
+    run = dataclasses.replace(run_of("one", {"A": 0.1, "B": 0.4}), time=CoupledTime(problem="windows are not alike"))
+
+    (summary,) = summarise([run])
+
+    assert np.isnan([part.faster_than_slowest for part in summary.participants]).tolist() == [True, True]
+
+
+def test_hidden_waits_are_those_of_ranks_that_receive_data() -> None:
+    run = run_of("one", {"A": 0.1, "B": 0.4}, ranks={"A": 3, "B": 1})
+
+    part = summary_of(run, rank_hidden=np.array([0.01, 0.03, 0.2]), receiving=np.array([True, True, False]))
+
+    assert part.hidden_wait_seconds == pytest.approx(0.02)
+
+
+def test_iterations_that_no_window_after_warm_up_had_are_left_out() -> None:
+    part = summary_of(
+        run_of("one", {"A": 0.1, "B": 0.4}),
+        iteration_windows=np.array([12, 5, 0]),
+        iteration_compute=np.array([0.06, 0.04, np.nan]),
+        iteration_wait=np.array([0.2, 0.1, np.nan]),
+    )
+
+    assert part.iterations["each"] == [
+        {"iteration": 1, "windows": 12, "compute_seconds": 0.06, "wait_seconds": 0.2},
+        {"iteration": 2, "windows": 5, "compute_seconds": 0.04, "wait_seconds": 0.1},
+    ]
+
+
+def test_where_the_wait_of_a_participant_is_not_known_neither_is_that_of_its_ranks() -> None:
+    run = run_of("one", {"A": 0.1, "B": 0.4})
+
+    part = summary_of(run, wait_seconds=np.full(13, np.nan), rank_wait=np.array([0.2]))
+
+    assert "partner_wait" in part.not_measured
+    assert "own_rank_wait" in part.not_measured
+
+
+def test_missing_ranks_are_why_participants_are_not_compared_and_no_remark_beside_it(tmp_path: Path) -> None:
+    plant(tmp_path)
+    next(tmp_path.rglob("Inner-2-3.h5")).unlink()
+
+    (run,) = summarise(load_runs([tmp_path]))
+
+    assert run.remarks == {}
+    shown = in_one_line(run)
+    assert "its participants are not compared: there are 2 of 3 ranks of Inner (without rank 2)" in shown
+    assert "missing ranks:" not in shown
+
+
+def test_vertices_of_ranks_are_in_json() -> None:
+    run = run_of("one", {"A": 0.1, "B": 0.4}, ranks={"A": 2, "B": 1})
+    part = dataclasses.replace(run.participants["A"], rank_vertices=np.array([7.0, 0.0]))
+    run = dataclasses.replace(run, participants={**run.participants, "A": part})
+
+    (summary,) = summarise([run])
+
+    ranks = summary_dict(summary, per_rank=True)["participants"]["A"]["per_rank"]
+    assert [rank["interface_vertices"] for rank in ranks] == [7, 0]
