@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,24 @@ def test_paths_may_start_with_the_home_directory(tmp_path: Path, monkeypatch: py
     assert list(study.existing_runs) == [home / "earlier"]
     assert study.participants[0].command == "~/bin/solve Left"
     assert solver.exists()
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+@pytest.mark.parametrize(("outside", "seen_inside"), [(None, "1"), ("3", "3")])
+def test_a_run_finds_this_python_first_and_one_thread_unless_more_are_set(
+    outside: str | None, seen_inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if outside is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", outside)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    (run,) = run_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]")).runs
+
+    seen = json.loads((tmp_path / "campaign" / run.directory / "case" / "Left-seen.json").read_text())
+    assert seen["OMP_NUM_THREADS"] == seen_inside
+    assert seen["PATH"].endswith(f"{Path(sys.executable).parent}:/usr/bin:/bin")
 
 
 FAILS_AT_FIRST = (
