@@ -15,8 +15,6 @@ from precice_lb.ingest.profiling.calls import count_windows
 from precice_lb.ingest.profiling.tables import IterationsLog
 from precice_lb.store import read_store
 
-ROOT = Path(__file__).parents[2]
-
 
 def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-implicit")
