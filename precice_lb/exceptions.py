@@ -47,7 +47,10 @@ class InfeasibleError(PreciceLBError):
 
 
 class LayoutError(PreciceLBError, ValueError):
-    """A text does not name ranks, or ranks and threads; as a ValueError it is collected where a study is checked."""
+    """A text does not name ranks, or ranks and threads.
+
+    It is a ValueError, too: pydantic collects those of all keys of a study into one error.
+    """
 
 
 class StudyError(PreciceLBError):

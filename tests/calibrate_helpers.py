@@ -30,6 +30,10 @@ from precice_lb.exceptions import StudyError
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
 
+# Shell commands that wait for 60 s at most, for the file "go" or for a signal: a shell handles it between two commands.
+WAITS_FOR_GO = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done"
+WAITS_FOR_SIGNAL = "for i in $(seq 1200); do sleep 0.05; done"
+
 # Leaves the file a recorder would leave, and what a test wants to look at.
 SOLVER = """\
 import json, os, pathlib, sys

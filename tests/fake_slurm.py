@@ -181,3 +181,10 @@ class FakeSlurm:
     def forget(self, job: str) -> None:
         """Let a job be one that ended long ago."""
         (self.root / "jobs" / job / "forgotten").touch()
+
+
+def hasty_fake_slurm(root: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return such a Slurm in a new directory, which campaigns ask again at once."""
+    monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
+    return FakeSlurm(root, monkeypatch)

@@ -121,14 +121,20 @@ def schedule_of_traces(
 
 
 def _steps(name: str, point: Point, scale: float, others: Sequence[str]) -> list[Operation]:
-    """Work up to a point, and what is exchanged there."""
+    """Return the operations of a constituent up to a point of its trace: its work, then what it sends and receives."""
     partners = checked_list(point.partners, f'trace of "{name}": partners', "constituents", ScheduleError)
     unknown = [partner for partner in partners if partner not in others]
     if unknown:
         raise ScheduleError(f'trace of "{name}": expected partners among the others traced, found "{unknown[0]}"')
-    work = [Operation("work", share=point.seconds * scale)] if point.seconds * scale else []
-    sent = [] if point.kind == "receive" else sends(_DATA, name, partners)
-    return work + sent + ([] if point.kind == "send" else receives(_DATA, name, partners))
+    operations = []
+    share = point.seconds * scale
+    if share:
+        operations.append(Operation("work", share=share))
+    if point.kind != "receive":
+        operations += sends(_DATA, name, partners)
+    if point.kind != "send":
+        operations += receives(_DATA, name, partners)
+    return operations
 
 
 class AutomaticPredictor:

@@ -70,9 +70,9 @@ def stores_below(directory: Path) -> list[Path]:
 
 
 def paths_below(directory: Path, is_wanted: Callable[[str], bool]) -> list[Path]:
-    """Find the files below a directory whose names are wanted, sorted; those of a running solver may come and go."""
+    """Return the files below a directory whose names are wanted, sorted."""
     paths = []
-    # Unlike rglob before Python 3.13, os.walk passes over a directory that was removed since it was listed.
+    # A running solver may remove a directory that was just listed: os.walk passes over it, rglob raises an error.
     for parent, _, names in os.walk(directory):
         paths += [Path(parent, name) for name in names if is_wanted(name)]
     return sorted(paths)

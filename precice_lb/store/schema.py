@@ -182,8 +182,7 @@ def check_format(
     if format_name != expected_name or version != expected_version:
         raise StoreError(
             f"expected format {expected_name!r} in version {expected_version}, found {format_name!r} in version "
-            f"{version!r}; "
-            "read it with the version of precice_lb that wrote it"
+            f"{version!r}; read it with the version of precice_lb that wrote it"
         )
 
 

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import launcher_of, plan_of, program, run_study, task_of, write_case, write_study
+from calibrate_helpers import (
+    WAITS_FOR_GO,
+    WAITS_FOR_SIGNAL,
+    launcher_of,
+    plan_of,
+    program,
+    run_study,
+    task_of,
+    write_case,
+    write_study,
+)
 from clock_helpers import Clock
 from fake_slurm import FakeSlurm
 
@@ -95,19 +105,14 @@ echo "$seconds"
     program(directory / "bin" / "date", lines)
 
 
-# Waits for the file "go", for 60 s at most; a shell handles a signal between two of its commands.
-WAITS_FOR_GO = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done"
-ENDS_WHEN_ASKED = "for i in $(seq 1200); do sleep 0.05; done"
-
-
 @pytest.mark.parametrize(
     ("command", "stands_at", "log", "code"),
     [
         # A partner has 2 s to find out and to say so, then is asked to end, and killed 10 s later.
         (f"touch ready; {WAITS_FOR_GO}; test -e go && echo ended by itself", 1, "ended by itself\n", 0),
-        (f"trap 'echo ended when asked; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}", 2, "ended when asked\n", 1),
+        (f"trap 'echo ended when asked; exit 1' TERM; touch ready; {WAITS_FOR_SIGNAL}", 2, "ended when asked\n", 1),
         (
-            f"trap '{WAITS_FOR_GO}; test -e go && echo cleaned up; exit 1' TERM; touch ready; {ENDS_WHEN_ASKED}",
+            f"trap '{WAITS_FOR_GO}; test -e go && echo cleaned up; exit 1' TERM; touch ready; {WAITS_FOR_SIGNAL}",
             11,
             "cleaned up\n",
             1,

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import task_of
+from calibrate_helpers import WAITS_FOR_GO, WAITS_FOR_SIGNAL, task_of
 from clock_helpers import Clock
 
 from precice_lb.campaign import run_processes
@@ -52,13 +52,9 @@ def test_no_process_of_a_session_is_left_without_its_environment(tmp_path: Path,
 FAILS = "echo $$ >number.new; mv number.new number; exit 3"
 # Waits until the other one is a zombie: has failed, and is about to be found so.
 AFTER_IT = 'until test -e number && grep -qs "^State:.Z" "/proc/$(cat number)/status"; do sleep 0.05; done; touch ready'
-# Waits for the file "go", for 30 s at most; a shell handles a signal between two of its commands.
-WAITS = "for i in $(seq 600); do test -e go && break; sleep 0.05; done"
-ENDS_BY_ITSELF = f"{AFTER_IT}; {WAITS}; test -e go && echo ended by itself"
-ENDS_WHEN_ASKED = f"trap 'echo ended when asked; exit 1' TERM; {AFTER_IT}; for i in $(seq 600); do sleep 0.05; done"
-CLEANS_UP = (
-    f"trap '{WAITS}; test -e go && echo cleaned up; exit 1' TERM; {AFTER_IT}; for i in $(seq 600); do sleep 0.05; done"
-)
+ENDS_BY_ITSELF = f"{AFTER_IT}; {WAITS_FOR_GO}; test -e go && echo ended by itself"
+ENDS_WHEN_ASKED = f"trap 'echo ended when asked; exit 1' TERM; {AFTER_IT}; {WAITS_FOR_SIGNAL}"
+CLEANS_UP = f"trap '{WAITS_FOR_GO}; test -e go && echo cleaned up; exit 1' TERM; {AFTER_IT}; {WAITS_FOR_SIGNAL}"
 DOES_NOT_LISTEN = f"trap '' TERM; {AFTER_IT}; sleep 30; echo ended by itself"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from calibrate_helpers import DRIVER, SOLVER, launcher_of, quiet, run_study, task_of, write_study
-from fake_slurm import FakeSlurm
+from fake_slurm import FakeSlurm, hasty_fake_slurm
 from slurm_helpers import wait_until
 
 from precice_lb.campaign import RunPlan, read_study, run_campaign
@@ -24,9 +24,7 @@ TWO = "splits = [{Left=1, Right=1}, {Left=2, Right=1}]"
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """A Slurm of files and processes, which is asked again at once."""
-    monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
-    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+    return hasty_fake_slurm(tmp_path / "slurm", monkeypatch)
 
 
 def study_of_jobs(directory: Path, runs: str = ONE) -> Path:

@@ -84,7 +84,7 @@ def test_a_run_finds_this_python_first_and_one_thread_unless_more_are_set(
 FAILS_AT_FIRST = (
     SOLVER
     + """
-if name == "Left" and not os.path.exists({repaired!r}):
+if name == "Left" and not os.path.exists("REPAIRED"):
     sys.exit("ERROR: no licence")
 """
 )
@@ -94,7 +94,7 @@ if name == "Left" and not os.path.exists({repaired!r}):
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_started_again_tries_failed_runs_once_more_and_no_finished_one(tmp_path: Path) -> None:
     repaired = tmp_path / "repaired"
-    solver = FAILS_AT_FIRST.replace("{repaired!r}", repr(str(repaired)))
+    solver = FAILS_AT_FIRST.replace("REPAIRED", str(repaired))
     fails_with_two = solver.replace('if name == "Left"', 'if name == "Left" and size == "2"')
     path = write_study(tmp_path, solver=fails_with_two, runs="splits = [{Left=1, Right=1}, {Left=2, Right=1}]")
     assert [run.outcome for run in run_study(path).runs] == ["finished", "failed"]

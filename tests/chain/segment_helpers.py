@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from calibrate_helpers import COPIES, changed, finished_runs, make_stores, quiet, recording, write_study
+from calibrate_helpers import COPIES, changed, finished_runs, make_stores, quiet, recording, runs_of, write_study
 from calibrate_helpers import COUPLED as SOLVER
 from clock_helpers import study_environment
 from store_helpers import row
@@ -109,6 +109,11 @@ def page(directory: Path) -> dict[str, Any]:
     """Read chain.json."""
     found: dict[str, Any] = json.loads((directory / "chain.json").read_text())
     return found
+
+
+def outcomes(directory: Path) -> list[tuple[int, str]]:
+    """Return which segment each run was, and how it ended."""
+    return [(run.segment.number, run.outcome) for run in runs_of(directory) if run.segment is not None]
 
 
 def expected_state(windows: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""Chains whose segments fail: what is tried again, what goes back, what stops, and that a repaired chain goes on."""
+"""Chains whose segments fail: which are tried again, which stop the chain, and how a repaired chain goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from calibrate_helpers import changed, refusals, runs_of
-from segment_helpers import CHAIN, like_all_others, page, planned, run_with, write_chain, write_copies
+from segment_helpers import CHAIN, like_all_others, outcomes, page, planned, run_with, write_chain, write_copies
 
 from precice_lb.campaign import Event, read_study
 from precice_lb.chain import Decision, DecisionProblem, Segment
@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 SLOW = pytest.mark.slow("a chain of real runs")
 
 STAYS = ({"Left": 1, "Right": 3}, {"Left": 1, "Right": 3})
-
-
-def outcomes(directory: Path) -> list[tuple[int, str]]:
-    """Which segment each run was, and how it ended."""
-    return [(run.segment.number, run.outcome) for run in runs_of(directory) if run.segment is not None]
 
 
 def failures() -> list[ParameterSet]:

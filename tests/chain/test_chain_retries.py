@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import changed, runs_of
-from segment_helpers import CHAIN, page, planned, run_with, write_copies
+from segment_helpers import CHAIN, outcomes, page, planned, run_with, write_copies
 
 from precice_lb.campaign import load_campaign, read_study
 from precice_lb.cli import main
@@ -33,11 +33,6 @@ if name == "Left" and line[0] == "2":
             sys.exit("ERROR: node without memory")
 """
     )
-
-
-def outcomes(directory: Path) -> list[tuple[int, str]]:
-    """Return which segment each run was, and how it ended."""
-    return [(run.segment.number, run.outcome) for run in runs_of(directory) if run.segment is not None]
 
 
 def test_a_segment_is_tried_again_as_often_as_the_study_says_from_the_same_state(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, launcher_of, run_study, runs_of, write_study
 from clock_helpers import Clock
-from fake_slurm import FakeSlurm
+from fake_slurm import FakeSlurm, hasty_fake_slurm
 from segment_helpers import following, like_all_others, page, write_copies
 from slurm_helpers import wait_until
 
@@ -24,9 +24,7 @@ CANCELS = "subprocess.run(['scancel', os.environ['SLURM_JOB_ID']])\n    time.sle
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """A Slurm that fails when it is told to, and is asked again at once."""
-    monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
-    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
-    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+    return hasty_fake_slurm(tmp_path / "slurm", monkeypatch)
 
 
 def campaign(tmp_path: Path, solver: str, runs: str = TWO) -> CampaignResult:

@@ -1,4 +1,4 @@
-"""What speaks against recorded runs: which sizes are worth a word, what is said of them, and what to do."""
+"""Findings of `precice-lb check`: above which size each is reported, what it says, and what it advises."""
 
 from __future__ import annotations
 

@@ -40,3 +40,8 @@ def test_make_test_lints_checks_types_and_runs_the_tests() -> None:
     assert "-m pytest" in commands
     assert "mypy" in would_run("types")
     assert "ruff check ." in would_run("style")
+
+
+def test_make_mutants_takes_subpackages_and_a_seed() -> None:
+    command = would_run("mutants", "SUBPACKAGES=split watch", "SEED=7", "JOBS=2").splitlines()[-1]
+    assert command == "PYTHONPATH=tests .venv/bin/python -m mutants --jobs 2 --seed 7 split watch"

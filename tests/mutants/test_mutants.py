@@ -1,4 +1,4 @@
-"""The tool that plants bugs: what it plants, and what it says of tests that notice them and of tests that do not."""
+"""Mutation tests: which bugs are planted, and whether those that tests notice count as killed."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from pickle_helpers import TouchesWhenLoaded
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners import PartitionedMesh, make_mesh, read_partition
@@ -37,16 +37,6 @@ def test_a_partition_of_another_length_or_with_other_ranks_is_refused(ranks: lis
 
     with pytest.raises(DataError, match=r"expected .* found"):
         read_partition(path, mesh_of_three(), 2)
-
-
-class TouchesWhenLoaded:
-    """An object whose pickle makes a file when it is loaded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
 
 
 def test_a_pickled_object_is_refused_and_never_loaded(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def test_one_file_records_with_numpy_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("PRECICE_LB_AT_END", "recommend", "PRECICE_LB_AT_END is ignored: this recorder has no commands; run"),
+        ("PRECICE_LB_AT_END", "recommend", "run precice-lb recommend on its stores\n"),
+        ("PRECICE_LB_AT_END", "summary", "run precice-lb summary on its stores\n"),
         ("PRECICE_LB_GUESS", "auto", ""),
     ],
 )
@@ -159,7 +160,9 @@ def test_one_file_has_neither_a_result_at_the_end_nor_a_first_guess(
     result = _run(python, tmp_path, "solver.py", home=tmp_path)
 
     assert result.stdout == "3.4.1 []\n"
-    assert (words in result.stderr) if words else (result.stderr == "")
+    expected = f"PRECICE_LB_AT_END is ignored: this recorder has no commands; {words}" if words else ""
+    assert result.stderr.endswith(expected)
+    assert (result.stderr == "") == (words == "")
     store = only_store(tmp_path)
     assert store.metadata["finished"] is True
     assert "guess" not in store.metadata

@@ -1,4 +1,4 @@
-"""What the command report writes: one page that stands alone, and its figures where they are asked for."""
+"""The files that `precice-lb report` writes: a page that needs no other file, and figures."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import pytest
 from conftest import FULL_COUNTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pickle_helpers import TouchesWhenLoaded
 from report_helpers import refused
 from store_helpers import row, write_store
 
@@ -415,16 +416,6 @@ def test_times_that_are_all_zero_are_no_division_by_them(tmp_path: Path, capsys:
     assert main(["check", str(tmp_path)]) == 0
     capsys.readouterr()
     refused(capsys, "recommend", tmp_path, "--ranks", "4", "--coupling", "parallel")
-
-
-class TouchesWhenLoaded:
-    """An object whose pickle makes a file when it is loaded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
 
 
 def test_a_pickled_object_in_a_spool_is_refused_and_never_loaded(tmp_path: Path) -> None:

@@ -41,6 +41,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def note_searches(monkeypatch: pytest.MonkeyPatch, clock: Clock, search_seconds: float = 0.0) -> list[float]:
+    """Let each search of the tree take so many seconds; return a list that gets the time at which each one begins."""
+    real_search = run_module.stores_below
+    searched_at: list[float] = []
+
+    def search(directory: Path) -> list[Path]:
+        searched_at.append(clock.now)
+        clock.now += search_seconds
+        return list(real_search(directory))
+
+    monkeypatch.setattr(run_module, "stores_below", search)
+    return searched_at
+
+
 @pytest.mark.parametrize(
     ("poll_seconds", "options", "pause"),
     [
@@ -73,15 +87,7 @@ def test_polls_come_every_5_seconds_and_take_at_most_2_percent_of_a_core(
 def test_searches_of_the_tree_take_at_most_2_percent_of_the_time_and_put_no_poll_off(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, own_priority: list[int]
 ) -> None:
-    real_search = run_module.stores_below
-    searched_at: list[float] = []
-
-    def search(directory: Path) -> list[Path]:
-        searched_at.append(clock.now)
-        clock.now += 1.0
-        return list(real_search(directory))
-
-    monkeypatch.setattr(run_module, "stores_below", search)
+    searched_at = note_searches(monkeypatch, clock, search_seconds=1.0)
     with LiveRun(tmp_path, 20) as run:
         clock.in_pause = {15: run.end}
 
@@ -95,14 +101,7 @@ def test_searches_of_the_tree_take_at_most_2_percent_of_the_time_and_put_no_poll
 def test_a_quick_search_is_made_for_each_poll(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, own_priority: list[int]
 ) -> None:
-    real_search = run_module.stores_below
-    searched_at: list[float] = []
-
-    def search(directory: Path) -> list[Path]:
-        searched_at.append(clock.now)
-        return list(real_search(directory))
-
-    monkeypatch.setattr(run_module, "stores_below", search)
+    searched_at = note_searches(monkeypatch, clock)
     with LiveRun(tmp_path, 20) as run:
         clock.in_pause = {2: run.end}
 
@@ -138,13 +137,7 @@ def test_files_and_directories_that_are_removed_while_they_are_looked_for_stop_n
 def test_a_run_whose_files_are_removed_has_stopped_until_the_tree_is_searched_again(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_search = run_module.stores_below
-
-    def search(directory: Path) -> list[Path]:
-        clock.now += 1.0
-        return list(real_search(directory))
-
-    monkeypatch.setattr(run_module, "stores_below", search)
+    note_searches(monkeypatch, clock, search_seconds=1.0)
     # Written on another host, as far as anybody knows.
     writers = [StoreWriter(tmp_path, metadata(name), PARALLEL) for name in "AB"]
     for writer in writers:

@@ -100,16 +100,17 @@ def _sections_in_advance(profile: Profile, windows: Integers, first: int) -> tup
     Parameters
     ----------
     profile : Profile
-        Of the same rank.
+        The profiling file of the rank.
     windows : ndarray, shape (calls,)
-        Time window of each call.
+        Time window of each call of ``advance`` in the store.
     first : int
-        Calls before these.
+        Number of calls in the profiling file before these.
 
     Returns
     -------
-    tuple of ndarray and list of str
-        Rows whose ``name`` is a position in the list.
+    sections : ndarray, shape (n,)
+        Rows of the table of sections, whose ``name`` is a position in `names`.
+    names : list of str
     """
     sections = profile.section_rows(windows, first)
     is_spent = np.char.startswith(np.array(profile.user_names, np.str_), ADVANCE_SPENDS)

@@ -51,7 +51,7 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
 
 def made_below(directory: Path) -> Iterator[DataError]:
     """Say what of precice-profiling lies in a directory that it made of profiling files."""
-    for path in paths_below(directory, _MADE.__contains__):
+    for path in paths_below(directory, lambda name: name in _MADE):
         try:
             read_header(path)
         except DataError as error:

@@ -99,7 +99,8 @@ def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None
     beside = directory / name
     if beside.is_file():
         return beside
-    places = set[Path]()
+    places: set[Path] = set()
     for root in roots:
-        places.update(path.resolve() for path in paths_below(root, name.__eq__))
+        found = paths_below(root, lambda file_name: file_name == name)
+        places.update(path.resolve() for path in found)
     return places.pop() if len(places) == 1 else None
