@@ -54,7 +54,7 @@ lint: $(VENV)/dev.stamp
 # numpy's newest types for Python 3.10 know too little.
 types: $(VENV)/dev.stamp
 	@if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; \
-	then $(BIN)/mypy --num-workers $(JOBS); else echo "types are checked from Python 3.11 on"; fi
+	then $(BIN)/mypy; else echo "types are checked from Python 3.11 on"; fi
 
 style: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
