@@ -101,6 +101,6 @@ def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None
         return beside
     places: set[Path] = set()
     for root in roots:
-        found = paths_below(root, lambda file_name: file_name == name)
-        places.update(path.resolve() for path in found)
+        tables = paths_below(root, lambda file_name: file_name == name)
+        places.update(path.resolve() for path in tables)
     return places.pop() if len(places) == 1 else None
