@@ -8,9 +8,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 MPI ?= mpich
 comma := ,
 JOBS ?= 2
-# More processes than processors: most tests wait for solvers, and none depends on how fast they are. Files in their own
-# order: by its number of tests the longest would be the last.
-PYTEST := $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2) --dist loadfile --no-loadscope-reorder
+# More processes than processors: most tests wait for solvers, and none depends on how fast they are.
+PYTEST := $(BIN)/python -m pytest -n $(shell expr $(JOBS) + 2)
+# The tests of one file share a Slurm.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # Hundreds of processes import the same modules, which one of them is to compile for all.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -21,7 +22,7 @@ help:
 	@echo "make demo      run the pulse at a few splits and recommend one (about two minutes, emulated load)"
 	@echo "make lint      check types, style, imports, docstrings, scripts, Dockerfiles, and code and links in the documentation"
 	@echo "make test      make lint, and the tests"
-	@echo "make test-machine  those tests again that depend on what a machine has: Slurm, Open MPI, Chromium"
+	@echo "make test-machine  the tests that need Slurm, Open MPI or Chromium, which make test leaves out"
 	@echo "make docs      build the documentation in docs/_build/html, with warnings as errors, and run its code"
 	@echo "make linkcheck look whether links to other sites hold (needs a network)"
 	@echo "make test-all  lint and all tests, with full counts, statistics and comparisons of real times"
@@ -68,14 +69,15 @@ compiled: $(VENV)/dev.stamp
 
 test: $(VENV)/dev.stamp
 	@$(MAKE) --no-print-directory -j $(JOBS) types style compiled
-	$(PYTEST) --ignore tests/lint --ignore tests/docs
+	$(PYTEST) --dist worksteal --ignore tests/lint --ignore tests/docs -m "not (openmpi or slurm or browser)"
 
-# What depends on the launchers and browsers that a machine has; `make test` skips it where they are missing.
+# What needs a Slurm, Open MPI or Chromium of this machine, which `make test` leaves out, and what depends on which of
+# them there are.
 test-machine: $(VENV)/dev.stamp
-	$(PYTEST) -m "launcher or openmpi or slurm or browser"
+	$(PYTEST) $(BY_FILE) -m "launcher or openmpi or slurm or browser"
 
 test-all: $(VENV)/docs.stamp types style
-	PRECICE_LB_FULL_COUNTS=1 $(PYTEST) -m "not alone"
+	PRECICE_LB_FULL_COUNTS=1 $(PYTEST) $(BY_FILE) -m "not alone"
 	PRECICE_LB_FULL_COUNTS=1 $(BIN)/python -m pytest -m alone
 
 # See CONTRIBUTING.md.

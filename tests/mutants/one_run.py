@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -59,15 +60,50 @@ class _Reporter:
             self.failed.append(report.nodeid)
 
 
-class _LineRecorder:
-    """Write down which tests come by each line of the package."""
+# Names the test that starts a process, to the process.
+_TEST_VARIABLE = "MUTANTS_TEST"
+# Python runs it at its start in each process that a test starts. The environments of some tests have no coverage.
+_SITE_CUSTOMIZE = """\
+try:
+    import coverage
+except ImportError:
+    pass
+else:
+    coverage.process_startup()
+"""
+_COVERAGE_OF_PROCESSES = """\
+[run]
+data_file = {data_file}
+parallel = true
+context = ${{{variable}}}
+include = {package}/*
+"""
 
-    def __init__(self, copy: Path, data_file: Path) -> None:
-        package = str(copy / "precice_lb")
-        self._coverage = coverage.Coverage(data_file=str(data_file), include=[f"{package}/*"], config_file=False)
+
+class _LineRecorder:
+    """Write down which tests come by each line of the package, also in processes that the tests start.
+
+    Processes that are killed, or that clear their environment, are missing.
+    """
+
+    def __init__(self, copy: Path, directory: Path) -> None:
+        package = copy / "precice_lb"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+        (directory / "sitecustomize.py").write_text(_SITE_CUSTOMIZE, encoding="utf-8")
+        settings = _COVERAGE_OF_PROCESSES.format(
+            data_file=directory / "process", variable=_TEST_VARIABLE, package=package
+        )
+        (directory / "coverage.ini").write_text(settings, encoding="utf-8")
+        os.environ["COVERAGE_PROCESS_START"] = str(directory / "coverage.ini")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(directory), os.environ["PYTHONPATH"]])
+        self._coverage = coverage.Coverage(
+            data_file=str(directory / "tests"), include=[f"{package}/*"], config_file=False
+        )
         self._coverage.start()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        os.environ[_TEST_VARIABLE] = nodeid
         self._coverage.switch_context(nodeid)
 
     def pytest_sessionfinish(self) -> None:
@@ -75,19 +111,29 @@ class _LineRecorder:
         self._coverage.save()
 
 
-def read_lines(copy: Path, data_file: Path) -> dict[str, dict[int, list[str]]]:
+def read_lines(copy: Path, directory: Path) -> dict[str, dict[int, set[str]]]:
     """Return the tests that came by each line.
+
+    Parameters
+    ----------
+    copy : pathlib.Path
+        Root of the copy of the repository in which the tests ran.
+    directory : pathlib.Path
+        The `lines` of `run_tests`.
 
     Returns
     -------
     dict
         Names of tests by number of line by path of module, relative to `copy`.
     """
-    data = coverage.CoverageData(str(data_file))
-    data.read()
-    lines = {}
-    for file in data.measured_files():
-        lines[str(Path(file).relative_to(copy))] = data.contexts_by_lineno(file)
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for data_file in [directory / "tests", *directory.glob("process.*")]:
+        data = coverage.CoverageData(str(data_file))
+        data.read()
+        for file in data.measured_files():
+            tests_by_line = lines[str(Path(file).relative_to(copy))]
+            for line, tests in data.contexts_by_lineno(file).items():
+                tests_by_line[line].update(test for test in tests if test)
     return lines
 
 
@@ -98,7 +144,7 @@ def run_tests(
     *,
     first: Collection[str] = (),
     durations: Mapping[str, float] | None = None,
-    data_file: Path | None = None,
+    lines: Path | None = None,
     to_the_end: bool = False,
 ) -> None:
     """Run tests in a copy of the repository, write a report, and end this process.
@@ -116,8 +162,8 @@ def run_tests(
         Names of tests to run before all others.
     durations : mapping, optional
         Seconds that tests are known to take, by name.
-    data_file : pathlib.Path, optional
-        File in which to write which tests come by each line.
+    lines : pathlib.Path, optional
+        Directory in which to write which tests come by each line.
     to_the_end : bool, default False
         Whether to go on after a test that fails.
     """
@@ -131,8 +177,8 @@ def run_tests(
     os.environ["PYTHONPATH"] = str(copy)
     reporter = _Reporter(first, durations or {})
     plugins: list[Any] = [reporter]
-    if data_file is not None:
-        plugins.append(_LineRecorder(copy, data_file))
+    if lines is not None:
+        plugins.append(_LineRecorder(copy, lines))
     options = ["-q", "-p", "no:cacheprovider", "-m", _MARKERS]
     if not to_the_end:
         options.append("-x")

@@ -38,6 +38,8 @@ class Mutant:
         The module, relative to the repository's root.
     line : int
         Number of the line that has the bug; the first line is 1.
+    statement_line : int
+        Number of the first line of the statement that has the bug.
     before, after : str
         The statement, or the first line of a compound one, without and with the bug.
     source : str
@@ -46,6 +48,7 @@ class Mutant:
 
     path: Path
     line: int
+    statement_line: int
     before: str
     after: str
     source: str
@@ -168,6 +171,7 @@ class PlacesOfModule:
         return Mutant(
             path=self.path,
             line=self._positions[node].start.line,
+            statement_line=self._positions[statement].start.line,
             before=_first_lines(module, statement),
             after=_first_lines(module, mutated),
             source=module.deep_replace(statement, mutated).code,

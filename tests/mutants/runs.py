@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import json
@@ -10,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -78,6 +79,7 @@ class _Copy:
         self.mutant: Mutant | None = None
         self.process: ForkProcess | None = None
         self.started = 0.0
+        self.longest = 0.0
         self._original = ""
         self._changes = 0
         listed = subprocess.run(
@@ -135,6 +137,22 @@ class _Copy:
         return report
 
 
+def lines_in_functions(module: Path) -> set[int]:
+    """Return the numbers of the lines in the bodies of a module's functions."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines.update(range(node.body[0].lineno, node.body[-1].end_lineno + 1))
+    return lines
+
+
+def _tests_at(lines: Iterable[int], tests_by_line: Mapping[int, set[str]]) -> set[str]:
+    tests: set[str] = set()
+    for line in lines:
+        tests |= tests_by_line.get(line, set())
+    return tests
+
+
 class Runner:
     """Runs tests against mutants.
 
@@ -153,11 +171,11 @@ class Runner:
     def __init__(self, root: Path, directory: Path, tests: Sequence[str], jobs: int) -> None:
         for name in _LOADED_ONCE:
             importlib.import_module(name)
+        self._root = root
         self._tests = tests
         self._copies = [_Copy(root, directory / f"copy-{number}") for number in range(jobs)]
         self._durations: dict[str, float] = {}
-        self._lines: dict[str, dict[int, list[str]]] = {}
-        self._longest = 0.0
+        self._lines: dict[str, dict[int, set[str]]] = {}
 
     def prepare(self) -> float:
         """Run the tests without any bug, and see which of them come by each line.
@@ -173,9 +191,8 @@ class Runner:
             If a test fails, or if there is none.
         """
         copy = self._copies[0]
-        data_file = copy.report.with_suffix(".coverage")
-        data_file.unlink(missing_ok=True)
-        copy.start(self._tests, to_the_end=True, data_file=data_file)
+        lines = copy.report.with_suffix(".lines")
+        copy.start(self._tests, to_the_end=True, lines=lines)
         assert copy.process is not None
         copy.process.join()
         seconds = time.monotonic() - copy.started
@@ -185,8 +202,7 @@ class Runner:
             log = copy.report.with_suffix(".log")
             raise TestsFailError(f"expected tests that pass without a bug, found that these fail: {failed}; see {log}")
         self._durations = report["durations"]
-        self._lines = read_lines(copy.directory, data_file)
-        self._longest = _LONGEST_FACTOR * seconds + _LONGEST_MORE
+        self._lines = read_lines(copy.directory, lines)
         return seconds
 
     def run(self, mutants: Sequence[Mutant], until: float) -> Iterator[Outcome]:
@@ -201,20 +217,40 @@ class Runner:
         waiting = list(reversed(mutants))
         while True:
             for copy in self._copies:
-                if copy.process is None and waiting and time.monotonic() < until:
-                    self._start(copy, waiting.pop())
+                while copy.process is None and waiting and time.monotonic() < until:
+                    mutant = waiting.pop()
+                    tests = self._tests_of(mutant)
+                    if tests:
+                        self._start(copy, mutant, tests)
+                    else:
+                        yield Outcome(mutant, "survived", 0.0)
             running = {copy.process.sentinel: copy for copy in self._copies if copy.process is not None}
             if not running:
                 return
             ended = wait(list(running), timeout=1.0)
             for sentinel, copy in running.items():
-                if sentinel in ended or time.monotonic() - copy.started > self._longest:
+                if sentinel in ended or time.monotonic() - copy.started > copy.longest:
                     yield self._outcome(copy)
 
-    def _start(self, copy: _Copy, mutant: Mutant) -> None:
+    def _tests_of(self, mutant: Mutant) -> set[str]:
+        """Return the tests that may notice a bug.
+
+        Those are the tests that come by its statement. Of what Python runs when it imports the module, such as the
+        value of a constant, they are the tests that come by any function of the module.
+        """
+        tests_by_line = self._lines.get(str(mutant.path), {})
+        in_functions = lines_in_functions(self._root / mutant.path)
+        if mutant.statement_line in in_functions:
+            return _tests_at(range(mutant.statement_line, mutant.line + 1), tests_by_line)
+        return _tests_at(in_functions, tests_by_line) or set(self._durations)
+
+    def _start(self, copy: _Copy, mutant: Mutant, tests: set[str]) -> None:
         copy.plant(mutant)
-        tests_of_line = self._lines.get(str(mutant.path), {}).get(mutant.line, [])
-        copy.start(self._tests, first=frozenset(tests_of_line), durations=self._durations)
+        # All tests of their files, because the tests of a file share what one of them sets up.
+        files = {test.partition("::")[0] for test in tests}
+        seconds = sum(seconds for test, seconds in self._durations.items() if test.partition("::")[0] in files)
+        copy.longest = _LONGEST_FACTOR * seconds + _LONGEST_MORE
+        copy.start(sorted(files), first=frozenset(tests), durations=self._durations)
 
     def _outcome(self, copy: _Copy) -> Outcome:
         assert copy.mutant is not None
@@ -222,7 +258,7 @@ class Runner:
         mutant = copy.mutant
         report = copy.end()
         copy.restore()
-        if report is None and seconds > self._longest:
+        if report is None and seconds > copy.longest:
             return Outcome(mutant, "hangs", seconds)
         if report is not None and report["status"] == 0:
             return Outcome(mutant, "survived", seconds)

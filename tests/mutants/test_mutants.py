@@ -17,10 +17,10 @@ LAYOUT = Path("precice_lb/layout.py")
 
 
 def _module(tmp_path: Path, source: str) -> set[str]:
-    """Return what the statements of a module become in 200 samples."""
+    """Return what the statements of a module become in 50 samples."""
     (tmp_path / "module.py").write_text(source, encoding="utf-8")
     changed = set()
-    for seed in range(200):
+    for seed in range(50):
         for mutant in sample(tmp_path, [Path("module.py")], 1, seed):
             changed.add(mutant.after)
     return changed
@@ -28,18 +28,18 @@ def _module(tmp_path: Path, source: str) -> set[str]:
 
 def test_every_mutant_is_another_module_that_compiles() -> None:
     original = (ROOT / LAYOUT).read_text(encoding="utf-8")
-    mutants = sample(ROOT, [LAYOUT], 60, 1)
-    assert len(mutants) == 60
+    mutants = sample(ROOT, [LAYOUT], 30, 1)
+    assert len(mutants) == 30
     for mutant in mutants:
         assert mutant.source != original
         compile(mutant.source, str(LAYOUT), "exec")
 
 
 def test_a_seed_gives_the_same_mutants() -> None:
-    keys = [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 5)]
-    assert keys == [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 5)]
-    assert keys[:7] == [mutant.key for mutant in sample(ROOT, [LAYOUT], 7, 5)]
-    assert keys != [mutant.key for mutant in sample(ROOT, [LAYOUT], 20, 6)]
+    keys = [mutant.key for mutant in sample(ROOT, [LAYOUT], 8, 5)]
+    assert keys == [mutant.key for mutant in sample(ROOT, [LAYOUT], 8, 5)]
+    assert keys[:3] == [mutant.key for mutant in sample(ROOT, [LAYOUT], 3, 5)]
+    assert keys != [mutant.key for mutant in sample(ROOT, [LAYOUT], 8, 6)]
 
 
 def test_no_place_is_taken_twice(tmp_path: Path) -> None:
@@ -85,9 +85,11 @@ def test_what_means_nothing_at_run_time_stays(statement: str, tmp_path: Path) ->
 RUN = """
 import json, sys, time
 from pathlib import Path
+from mutants import runs
 from mutants.places import sample
 from mutants.runs import Runner, TestsFailError
 
+runs._LOADED_ONCE = ()
 root, directory = Path(sys.argv[1]), Path(sys.argv[2])
 directory.mkdir()
 runner = Runner(root, directory, ["tests"], jobs=2)
@@ -107,8 +109,17 @@ def tested(a, b):
 
 def untested(a, b):
     return a < b
+
+
+def called_by_a_process(a, b):
+    return a < b
+
+
+def never_called(a, b):
+    return a < b
 """
 TEST = """\
+import subprocess, sys
 import precice_lb
 
 
@@ -116,6 +127,11 @@ def test_less():
     precice_lb.untested(1, 2)
     assert precice_lb.tested(1, 2) is True
     assert precice_lb.tested(1, 1) is {expected}
+
+
+def test_process():
+    program = "import precice_lb, sys; sys.exit(precice_lb.called_by_a_process(1, 1) is not False)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 """
 
 
@@ -139,7 +155,9 @@ def test_what_a_test_notices_is_killed_and_all_else_survives(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     killed = [2, "killed", "tests/test_less.py::test_less"]
     survived = [6, "survived", ""]
-    assert json.loads(done.stdout) == [killed, killed, survived, survived]
+    killed_by_a_process = [10, "killed", "tests/test_less.py::test_process"]
+    never_run = [14, "survived", ""]
+    assert json.loads(done.stdout) == [*[killed] * 2, *[survived] * 2, *[killed_by_a_process] * 2, *[never_run] * 2]
 
 
 def test_tests_that_fail_without_a_bug_are_refused(tmp_path: Path) -> None:
