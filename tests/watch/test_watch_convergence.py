@@ -141,6 +141,19 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})
 
 
+def test_a_log_that_cannot_be_read_is_said_and_nothing_is_told_of_it(tmp_path: Path) -> None:
+    observer = recorded(tmp_path)
+    log = tmp_path / "precice-B-iterations.log"
+    log.write_text("a table of another program\n1 2 3")
+
+    snapshot = observer.poll()
+
+    assert snapshot is not None
+    assert snapshot.convergence == ()
+    expected = f"{log}: expected an iterations log of preCICE with the columns TimeWindow, Iterations, found a table"
+    assert [note for note in snapshot.notes if note.startswith(expected)] != []
+
+
 def test_only_what_this_run_has_written_counts(tmp_path: Path) -> None:
     recorded(tmp_path)
     for name, counts in (("A", [4]), ("B", [5])):

@@ -290,6 +290,7 @@ def test_a_single_view_and_json_are_printed_to_a_terminal_as_to_a_pipe(
         (["--every", "0.09"], "--every: expected at least 0.1 seconds, found 0.09"),
         (["--wait", "-1"], "--wait: expected at least 0 seconds, found -1"),
         (["--restart-cost", "-1"], "expected seconds that a restart costs of at least 0, found -1.0"),
+        (["--restart-cost", "inf"], "expected seconds that a restart costs of at least 0, found inf"),
         (["--warmup", "-1"], "warmup: expected a number of time windows of at least 0, found -1"),
         (["--threshold", "gain=1"], "--threshold"),
         (["--threshold", "gain=0"], "--threshold"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from live_run_helpers import LiveRun
-from profiling_helpers import followed
+from profiling_helpers import followed, later, with_header
 from record_helpers import configuration
 from store_helpers import row, write_store
 
@@ -115,6 +115,76 @@ def test_another_split_is_thought_over_again_for_a_run_that_is_started_again_on_
     assert second is not None
     assert first.present == {"A": 3, "B": 1}
     assert second.present == {"A": 2, "B": 2}
+
+
+def test_a_snapshot_as_json_has_the_layout_of_another_split_and_whose_load_changes(tmp_path: Path) -> None:
+    text = configuration("parallel-explicit", 150)
+    # From the 41st of 48 windows on, A takes twice as long.
+    rows_of_a = [row(window, 0.1 if window <= 40 else 0.2, 0.01, 0.0) for window in range(1, 49)]
+    rows_of_b = [row(window, 0.05, 0.06, 0.0) for window in range(1, 49)]
+    for name, rows in (("A", rows_of_a), ("B", rows_of_b)):
+        write_store(tmp_path, rows, name, configuration=text, threads=2)
+
+    values = watch_run(tmp_path).to_dict()
+
+    assert [part["is_drifting"] for part in values["participants"]] == [True, False]
+    better = values["rebalance"]
+    assert better["basis"] == "this run alone, at one split"
+    assert better["split"] == {"A": 3, "B": 1}
+    assert better["layouts"] == {"A": {"ranks": 1, "threads": 3}, "B": {"ranks": 1, "threads": 1}}
+
+
+def test_why_there_is_no_other_split_is_said(tmp_path: Path) -> None:
+    # A scheme that no schedule can be made of.
+    text = configuration("parallel-explicit", 150).replace('from="A"', 'from="C"', 1)
+    for name in "AB":
+        write_store(tmp_path, [row(window, 0.1, 0.1, 0.1) for window in range(1, 8)], name, configuration=text)
+
+    snapshot = watch_run(tmp_path)
+
+    assert snapshot.rebalance is None
+    assert [note for note in snapshot.notes if note.startswith("no split to compare with: ")] != []
+
+
+def test_profiling_files_of_a_recorded_participant_are_left_alone(tmp_path: Path) -> None:
+    folder = followed(tmp_path, "fundamental")
+    start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
+    text = (tmp_path / "precice-config.xml").read_text()
+    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 3)]
+    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+
+    of_a, of_b = watch_run(tmp_path).participants
+
+    assert of_a.windows == 2
+    assert of_b.windows > 2
+
+
+def test_a_participant_whose_profiling_files_come_later_joins_the_run(tmp_path: Path) -> None:
+    folder = followed(tmp_path, "fundamental")
+    start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
+    text = (tmp_path / "precice-config.xml").read_text()
+    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 6)]
+    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+    (folder / "B-0-1.txt").rename(tmp_path / "later")
+    observer = Observer(tmp_path)
+    assert [part.participant for part in snapshot_of(observer).participants] == ["A"]
+
+    (tmp_path / "later").rename(folder / "B-0-1.txt")
+
+    assert [part.participant for part in snapshot_of(observer).participants] == ["A", "B"]
+
+
+@pytest.mark.parametrize(("seconds_after_start", "participants"), [(-1, ["B"]), (1, ["A", "B"])])
+def test_of_profiling_files_alone_those_last_written_before_the_latest_began_are_of_another_run(
+    seconds_after_start: int, participants: list[str], tmp_path: Path
+) -> None:
+    folder = followed(tmp_path, "fundamental")
+    with_header(folder / "B-0-1.txt", later(100))
+    start_ns = read_header(folder / "B-0-1.txt").unix_us * 1000
+    written_ns = start_ns + seconds_after_start * 10**9
+    os.utime(folder / "A-0-1.txt", ns=(written_ns, written_ns))
+
+    assert [part.participant for part in watch_run(tmp_path).participants] == participants
 
 
 @pytest.mark.parametrize(("seconds_after_start", "is_of_this_run"), [(-1, False), (1, True)])
