@@ -154,29 +154,31 @@ def write_scripts(
     window_seconds: float = math.nan,
     stated_options: Collection[str] = (),
 ) -> list[Path]:
-    """Write ``run.sh`` and ``job.sbatch`` for a split into a directory.
+    """Write ``run.sh`` and, unless participants share cores, ``job.sbatch`` for a split into a directory.
 
-    Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
-    all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
-    them as the study's launcher does where that is ``mpiexec``, a template or, in an allocation, ``srun``; else with
-    this machine's ``mpiexec`` where there is one. Where more ranks than this machine has cores are to be pinned, cores
-    are counted from 0. Participants in turns are pinned to the same cores, by ``run.sh`` alone.
+    Both scripts work on the study's case itself, or on the one named as their first argument. They prepare it, start
+    all participants with their logs in it, wait, and end with the exit code of the first that failed.
 
-    The time limit of ``job.sbatch`` follows from the time windows of the whole run; time limits among the study's
-    options are those of calibration runs.
+    ``run.sh`` uses the study's launcher if that is ``mpiexec`` or a command template, or if it is ``srun`` and the
+    script runs in an allocation. Otherwise it uses ``mpiexec`` if this machine has one. It pins ranks to this machine's
+    cores; a split with more ranks is for another machine, whose cores are numbered from 0. Participants that run in
+    turns and share cores are pinned to the same ones.
+
+    The time limit of ``job.sbatch`` is computed from the number of time windows of the whole run. A time limit among
+    the study's options is for calibration runs and does not count here, unless it is among `stated_options`.
 
     Parameters
     ----------
     study : Study
         Its case, commands and launcher.
     split : mapping from participant to int
-        Ranks, or cores of participants with threads.
+        Number of ranks of each participant; its number of cores where its ranks have several threads.
     directory : Path
         Where the scripts are written; it is made if it is missing.
     window_seconds : float
         Upper bound of the seconds per time window of the split; NaN if it is not known.
     stated_options : collection of str
-        Options of the job that are stated for this job alone: their time limit counts.
+        Options of ``sbatch`` that the user gave for this job, not for calibration runs.
 
     Returns
     -------
@@ -186,11 +188,11 @@ def write_scripts(
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
     checked_list(stated_options, "stated_options", "options", StudyError)
-    # The scripts change into the case, and name files that are here.
+    # Absolute, because the scripts name files of this directory after they have changed into the case.
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())
     contents = {}
-    # Steps of a job have cores of their own, so that participants cannot share them.
+    # Slurm gives each step of a job its own cores: participants that share cores can only be started by run.sh.
     if not study.machine.shared:
         contents[folder / "job.sbatch"] = _job(study, plan, window_seconds, stated_options)
     contents |= _shell(study, plan)

@@ -174,10 +174,10 @@ def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None =
 
 def _no_run(source: Path) -> DataError:
     """Say what a summary needs, where there is nothing of the kind."""
-    from precice_lb.ingest.profiling.find import made_below
+    from precice_lb.ingest.profiling.find import refused_outputs_below
 
     where = source.absolute() if source == Path() else source
-    for problem in made_below(source) if source.is_dir() else ():
+    for problem in refused_outputs_below(source) if source.is_dir() else ():
         return problem
     there = "none there or below" if source.is_dir() else "nothing there"
     return DataError(

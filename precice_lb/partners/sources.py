@@ -109,19 +109,19 @@ def read_mesh_files(name: str, participant: str, files: Iterable[str | Path], di
     files : iterable of path
         One file per rank, in the order of ranks.
     dimensions : int
-        Space dimensions of the mesh; a third coordinate of a flat mesh is dropped.
+        Number of coordinates of a vertex of the mesh, 2 or 3. Of files with more, the last ones are left out.
 
     Returns
     -------
     PartitionedMesh
-        With edges, triangles and tetrahedra where the files have them.
+        With edges, triangles and tetrahedra where the files have them; other kinds of cells are left out.
 
     Raises
     ------
     DataError
-        If meshio is not installed or cannot read a file.
+        If meshio is not installed or cannot read a file, or if a file has too few coordinates.
     """
-    points: list[Floats] = []
+    points_by_rank: list[Floats] = []
     cells: dict[str, list[Integers]] = defaultdict(list)
     for path in map(Path, checked_list(files, "files", "paths", DataError)):
         mesh = read_meshio(path)
@@ -130,17 +130,18 @@ def read_mesh_files(name: str, participant: str, files: Iterable[str | Path], di
                 f"{path}: expected points in {dimensions} dimensions, found {mesh.points.shape[1]}; give a mesh of "
                 "this case"
             )
-        start = sum(map(len, points))
-        points.append(np.asarray(mesh.points[:, :dimensions], dtype=float))
+        vertices_before = sum(map(len, points_by_rank))
+        points_by_rank.append(np.asarray(mesh.points[:, :dimensions], dtype=float))
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
-                cells[_MESHIO_CELLS[block.type]].append(np.asarray(block.data, np.int64) + start)
+                cells[_MESHIO_CELLS[block.type]].append(np.asarray(block.data, np.int64) + vertices_before)
+    ranks = len(points_by_rank)
     return make_mesh(
         name,
         participant,
-        np.concatenate(points),
-        np.repeat(np.arange(len(points)), [len(some) for some in points]),
-        len(points),
+        np.concatenate(points_by_rank),
+        np.repeat(np.arange(ranks), [len(points) for points in points_by_rank]),
+        ranks,
         cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=f"files of {name}",
     )

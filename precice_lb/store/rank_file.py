@@ -154,11 +154,12 @@ def _place(path: Path) -> Path:
     return hdf5 if path.suffix == SPOOL_SUFFIX and not path.exists() and hdf5.exists() else path
 
 
-def _is_written(store: RankFile) -> bool:
-    """Whether the store of a rank may still be written to.
+def _may_have_writer(store: RankFile) -> bool:
+    """Tell whether the process that writes a rank's store may still be alive.
 
-    A closed store is complete. One that was not closed belongs to a killed run or to a running one: on this host the
-    process tells; on another host the run counts as dead once nothing was written for an hour.
+    A closed store is complete. One that was not closed belongs to a killed run or to a running one. If its process ran
+    on this host, it is looked up; if it ran on another host, or its number is unknown, it counts as dead once nothing
+    was written for an hour.
     """
     data = store.metadata
     if "ended_unix_ns" in data:
@@ -169,16 +170,20 @@ def _is_written(store: RankFile) -> bool:
         except FileNotFoundError:
             return False
         return time.time() - written < _QUIET_SECONDS
-    # A solver, which makes its file here, has no use for it.
+    # Solvers import this module too, but never come here.
     import psutil
 
     try:
         process = psutil.Process(data["pid"])
-        # A zombie is a dead process whose parent has not asked for it; a later start is another process.
-        is_dead = process.status() == psutil.STATUS_ZOMBIE
-        return not is_dead and process.create_time() <= data["started_unix_ns"] * 1e-9 + _CLOCK_TOLERANCE_SECONDS
-    except psutil.Error as error:
-        return isinstance(error, psutil.AccessDenied)
+        # A dead process whose parent has not asked for its exit code yet.
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        # A process that was started after the store has got the number of the dead writer.
+        latest_start = data["started_unix_ns"] * 1e-9 + _CLOCK_TOLERANCE_SECONDS
+        return not is_zombie and process.create_time() <= latest_start
+    except psutil.AccessDenied:
+        return True
+    except psutil.Error:
+        return False
 
 
 def opened(path: Path) -> h5py.File:
@@ -323,7 +328,7 @@ class Tail:
         store = self.store
         if "ended_unix_ns" in store.metadata:
             return "ended" if store.metadata["finished"] else "stopped"
-        return "running" if _is_written(store) else "stopped"
+        return "running" if _may_have_writer(store) else "stopped"
 
     def update(self) -> None:
         """Read what is new, and fill it."""

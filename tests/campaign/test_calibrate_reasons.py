@@ -148,14 +148,16 @@ def seconds_of(split: dict[str, int]) -> dict[str, float]:
 
 
 def test_a_design_does_not_recommend_what_was_skipped() -> None:
-    design = CalibrationDesign(["A", "B"], 12, maximum_runs=6)
+    design = CalibrationDesign(["A", "B"], budget=12, maximum_runs=6)
     while (split := design.ask()) is not None:
         design.tell(split, seconds_of(split))
     assert design.recommendation().split == {"A": 6, "B": 6}
 
+    # All splits that give B six ranks, and the best one with more.
     design.skip({"B": 6})
     design.skip({"A": 5, "B": 7})
 
+    # On five ranks B is the slower one, and a seventh rank of A changes nothing.
     assert design.recommendation().split in ({"A": 7, "B": 5}, {"A": 6, "B": 5})
 
 

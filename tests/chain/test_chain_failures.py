@@ -81,6 +81,30 @@ def test_a_segment_whose_stores_do_not_say_that_the_coupling_ended_is_not_done(t
     assert page(tmp_path / "chain")["windows_done"] == 0
 
 
+def test_a_segment_whose_stores_cannot_be_read_is_not_done(tmp_path: Path) -> None:
+    study = read_study(write_copies(tmp_path))
+    store = tmp_path / "made" / "Right-1-3.h5"
+    store.write_bytes(store.read_bytes()[:500])
+
+    with pytest.raises(TooFewRunsError, match=r"segment 1 failed, .*Right-1-3\.h5"):
+        run_with(planned(*STAYS), study, tmp_path / "chain")
+
+    assert outcomes(tmp_path / "chain") == [(1, "failed")]
+
+
+def test_changed_files_of_the_case_are_said_before_the_next_segment(tmp_path: Path) -> None:
+    path = write_copies(tmp_path, chain=CHAIN.replace("total = 12", "total = 4"))
+    run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
+    changed(path, ("total = 4", "total = 8"))
+    (tmp_path / "case" / "solver.py").write_text((tmp_path / "case" / "solver.py").read_text() + "# Mended.\n")
+    events: list[Event] = []
+
+    run_with(planned(*STAYS), read_study(path), tmp_path / "chain", events.append)
+
+    texts = [event.text for event in events if event.kind == "waiting"]
+    assert texts == ["the next segment has other files of the case than the last: solver.py"]
+
+
 def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_path: Path) -> None:
     fails = "if name == 'Left' and size == '2': sys.exit('ERROR: no such decomposition')\n"
     study = read_study(write_copies(tmp_path))

@@ -219,6 +219,45 @@ templates = ["dict.in"]
     assert (tmp_path / "trace").read_text().splitlines() == ["prepare Left 1 0 1 after nothing"]
 
 
+def test_a_chain_without_a_start_begins_at_the_even_split(tmp_path: Path) -> None:
+    chain = CHAIN.replace("start = {Left = 1, Right = 3}\n", "").replace("total = 12", "total = 4")
+
+    run_with(planned(), read_study(write_copies(tmp_path, chain=chain)), tmp_path / "chain")
+
+    (run,) = finished_runs(tmp_path / "chain")
+    assert dict(run.split) == {"Left": 2, "Right": 2}
+    assert page(tmp_path / "chain")["unit"] == "ranks"
+
+
+def test_a_chain_of_participants_with_threads_counts_cores(tmp_path: Path) -> None:
+    chain = CHAIN.replace("total = 12", "total = 4").replace("Left = 1", "Left = 2").replace("Right = 3", "Right = 2")
+
+    study = read_study(write_copies(tmp_path, chain=chain, left="threads = 2"))
+    run_with(planned(), study, tmp_path / "chain")
+
+    written = page(tmp_path / "chain")
+    assert (written["unit"], written["segments"][0]["split"]) == ("cores", {"Left": 2, "Right": 2})
+
+
+def test_the_next_split_is_decided_on_with_earlier_runs_of_the_case(tmp_path: Path) -> None:
+    path = write_copies(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
+    run_study(path)
+    changed(path, ("splits = [", "existing = ['campaign']\nsplits = ["))
+    asked: list[DecisionProblem] = []
+
+    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
+        asked.append(question)
+        return Decision(dict(segments[-1].split), "stay", "stay")
+
+    run_with(decide, read_study(path), tmp_path / "chain")
+
+    # The first of three segments has the split of the study.
+    assert len(asked) == 2
+    assert sorted(asked[0].earlier["Left"][:, 0]) == [1, 3]
+    # Each computes for 1 s; of the waiting, 0.5 s in all windows of both are the transfer of data.
+    assert asked[0].earlier["Left"][:, 1] == pytest.approx([1.5, 1.5])
+
+
 @pytest.mark.slow("a chain of real runs")
 def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> None:
     path = write_chain(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")

@@ -17,7 +17,7 @@ from precice_lb.cli import add_readers, app, main
 COMMANDS = [name for name in app if not name.startswith("-")]
 
 
-def completion_script(shell: str, path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def write_completion_script(shell: str, path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """Write what the command prints for a shell, as the documentation says, into a file; return its path."""
     assert main(["completion", shell]) == 0
     path.write_text(capsys.readouterr().out, encoding="utf-8")
@@ -97,9 +97,9 @@ def test_zsh_completes_commands_options_and_values(
 ) -> None:
     if shutil.which("zsh") is None:
         pytest.skip("no zsh")
-    completion_script("zsh", tmp_path / "_precice-lb", capsys)
+    write_completion_script("zsh", tmp_path / "_precice-lb", capsys)
 
-    assert completed in typed_in_zsh(tmp_path, line, completed)
+    assert completed in typed_in_zsh(tmp_path, line, expected=completed)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_fish_completes_commands_options_and_values(
 ) -> None:
     if shutil.which("fish") is None:
         pytest.skip("no fish")
-    script = completion_script("fish", tmp_path / "precice-lb.fish", capsys)
+    script = write_completion_script("fish", tmp_path / "precice-lb.fish", capsys)
 
     command = ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

@@ -55,18 +55,20 @@ WORDS: dict[str, tuple[list[str], str | None, dict[str, Any]]] = {
 }
 
 
-def write_table(path: Path, words: str) -> Path:
-    """Write seconds of Inner, which has twice the work of Outer, on 2 to 16 ranks; of two levels where asked for."""
-    levels = (7, 8) if words == "parameter" else (None,)
-    lines = ["participant,ranks,threads,seconds" + (",level" if words == "parameter" else "")]
-    for level in levels:
-        for count in (2, 4, 8, 16):
-            # Outer has threads where its layouts are asked for.
-            of_outer = f"1,{count}" if words == "layouts" else f"{count},1"
-            factor = 1.0 if level in (None, 7) else 3.0
-            end = "" if level is None else f",{level}"
-            lines.append(f"Inner,{count},1,{factor * 8.0 / count + 0.1}{end}")
-            lines.append(f"Outer,{of_outer},{factor * 4.0 / count + 0.1}{end}")
+def write_table(path: Path, kind: str) -> Path:
+    """Write a table of seconds of Inner and Outer on 2 to 16 cores; Inner has twice the work.
+
+    One of the kind "parameter" has a column for the refinement level, 7 or 8, where 8 has three times the work. In one
+    of the kind "layouts" each core of Outer has a thread of one rank, not a rank.
+    """
+    work_by_level = {"7": 1.0, "8": 3.0} if kind == "parameter" else {"": 1.0}
+    lines = ["participant,ranks,threads,seconds" + (",level" if kind == "parameter" else "")]
+    for level, work in work_by_level.items():
+        last_cell = f",{level}" if level else ""
+        for cores in (2, 4, 8, 16):
+            ranks_and_threads_of_outer = f"1,{cores}" if kind == "layouts" else f"{cores},1"
+            lines.append(f"Inner,{cores},1,{work * 8.0 / cores + 0.1}{last_cell}")
+            lines.append(f"Outer,{ranks_and_threads_of_outer},{work * 4.0 / cores + 0.1}{last_cell}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

@@ -71,7 +71,7 @@ class Result:
     seconds: float
 
     def row(self) -> str:
-        """Return the line of the table below `_HEADER`."""
+        """Return this subpackage's line of the table, in the columns of `_HEADER`."""
         share = len(self.survivors) / self.tried if self.tried else 0.0
         minutes = self.seconds / 60
         return (

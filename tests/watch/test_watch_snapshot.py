@@ -1,4 +1,4 @@
-"""What a snapshot says of a run whose times are known, and when it thinks another split over again."""
+"""What a snapshot says of a run whose times are known, and when it computes a better split anew."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_warmup_windows_are_those_asked_for_or_the_most_that_a_participant_state
     assert snapshot.participants[0].wait_share_so_far == pytest.approx(wait_share_so_far)
 
 
-def test_another_split_is_thought_over_again_after_half_as_many_more_windows_or_when_the_load_has_changed(
+def test_the_better_split_is_computed_anew_after_half_as_many_more_windows_or_when_the_load_has_changed(
     tmp_path: Path,
 ) -> None:
     with LiveRun(tmp_path, 20) as run:
@@ -102,12 +102,12 @@ def test_another_split_is_thought_over_again_after_half_as_many_more_windows_or_
     assert of_another_load.present_seconds == pytest.approx(0.41, rel=0.1)
 
 
-def test_another_split_is_thought_over_again_for_a_run_that_is_started_again_on_other_ranks(tmp_path: Path) -> None:
+def test_the_better_split_is_computed_anew_for_a_run_that_is_started_again_on_other_ranks(tmp_path: Path) -> None:
     write_pair(tmp_path / "run", ranks_of_a=3, ranks_of_b=1)
     observer = Observer(tmp_path)
     first = snapshot_of(observer).rebalance
     shutil.rmtree(tmp_path / "run")
-    # As many windows, which take as long.
+    # As many windows, of the same length: only the ranks tell the two runs apart.
     write_pair(tmp_path / "run", ranks_of_a=2, ranks_of_b=2)
     second = snapshot_of(observer).rebalance
 

@@ -26,7 +26,8 @@ from precice_lb.text import checked_list, plural
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")
-_MADE = ("profiling.json", "trace.json", "profiling.db")
+# Files that the program precice-profiling makes of profiling files.
+_OUTPUTS_OF_PROFILING = ("profiling.json", "trace.json", "profiling.db")
 # A campaign has its stores one directory below what is moved, runs that share a store directory up to three.
 _LEVELS = 4
 # With fewer preCICE 3.4 loses the first records of each file.
@@ -49,10 +50,14 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
     return sorted(later)
 
 
-def made_below(directory: Path) -> Iterator[DataError]:
-    """Say what of precice-profiling lies in a directory that it made of profiling files."""
-    for path in paths_below(directory, lambda name: name in _MADE):
+def refused_outputs_below(directory: Path) -> Iterator[DataError]:
+    """Yield an error for each file below a directory that ``precice-profiling`` made of profiling files.
+
+    The error names the file, and says that the profiling files themselves are read, not what was made of them.
+    """
+    for path in paths_below(directory, lambda name: name in _OUTPUTS_OF_PROFILING):
         try:
+            # It raises the error that names the program.
             read_header(path)
         except DataError as error:
             yield error
@@ -102,7 +107,7 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
             left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
     latest = [header for group in groups.values() for header in _latest(group, left_out)]
     if not latest:
-        left_out += [str(problem) for root in roots if root.is_dir() for problem in made_below(root)]
+        left_out += [str(problem) for root in roots if root.is_dir() for problem in refused_outputs_below(root)]
         shown = ", ".join(map(str, roots)) or "no directory"
         reason = f"; {left_out[0]}" if left_out else ""
         raise DataError(
