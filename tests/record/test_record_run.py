@@ -206,3 +206,14 @@ for name in dir(precice_lb):
 """
     result = python(None, "-c", code)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_names_are_listed_also_where_pyprecice_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "precice.py").write_text("raise ImportError('libprecice.so.3: no such file')")
+    (tmp_path / "names.py").write_text("import precice_lb; print(*dir(precice_lb)); precice_lb.Participant")
+
+    result = python(tmp_path, "names.py", PYTHONPATH=f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}")
+
+    assert "recommend_split" in result.stdout.split()
+    assert "Participant" not in result.stdout.split()
+    assert "BackendError: pyprecice is installed but cannot be imported: ImportError: libprecice.so.3" in result.stderr
