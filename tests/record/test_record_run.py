@@ -204,7 +204,7 @@ assert {"Participant", "get_version_information", "__version__", "recommend_spli
 for name in dir(precice_lb):
     getattr(precice_lb, name)
 """
-    result = python(None, "-c", code)
+    result = python(None, "-c", code, PRECICE_LB_BACKEND="embedded")
     assert (result.returncode, result.stderr) == (0, "")
 
 
