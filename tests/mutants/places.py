@@ -23,6 +23,8 @@ _NOT_MUTATED = (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.T
 # Aliases of types, which are for the type checker.
 _TYPES = m.Name("Callable") | m.Name("Literal") | m.Name("NDArray") | m.Name("dict") | m.Name("list") | m.Name("tuple")
 _TYPE_ALIAS = m.Assign(value=m.Subscript(value=_TYPES)) | m.AnnAssign(annotation=m.Annotation(m.Name("TypeAlias")))
+# What `from ... import *` gives, which ruff compares with the names of the module.
+_ALL = m.Assign(targets=[m.AssignTarget(target=m.Name("__all__"))])
 # Calls whose arguments stay: `len` and `isinstance` raise an error without one of theirs, and the results of `zip` with
 # `strict=True` do not depend on it.
 _ARGUMENTS_STAY = m.Call(func=m.Name("len") | m.Name("isinstance") | m.Name("zip"))
@@ -111,7 +113,7 @@ class _Places(cst.CSTVisitor):
             return False
         if isinstance(node, cst.If) and m.matches(node.test, m.Name("TYPE_CHECKING")):
             return False
-        if m.matches(node, m.Arg(keyword=m.Name("strict")) | _TYPE_ALIAS):
+        if m.matches(node, m.Arg(keyword=m.Name("strict")) | _TYPE_ALIAS | _ALL):
             return False
         changed = _changes(node)
         if changed:

@@ -75,6 +75,7 @@ def test_bugs_of_a_statement(statement: str, expected: set[str], tmp_path: Path)
         "a: int\n",
         "Floats = NDArray[np.float64]\n",
         "Block: TypeAlias = Paragraph | Table\n",
+        '__all__ = ["a"]\n',
     ],
 )
 def test_what_means_nothing_at_run_time_stays(statement: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from precice_lb.case.coupling import AcceptedRanks, RankBound
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.schedule import Schedule
@@ -24,6 +25,13 @@ def split_of(
     budget: int, schedule: Schedule = BOTH, times: dict[str, Any] = TIMES, **constraints: Any
 ) -> dict[str, int]:
     return optimize_split(times, budget, coupling=schedule, constraints=Constraints(**constraints)).split
+
+
+def test_ranks_that_precice_accepts_are_those_of_the_constraints_else_of_the_schedule() -> None:
+    schedule = Schedule.parallel(list("AB"))
+    schedule.accepted_ranks = {"B": AcceptedRanks(most=RankBound(2, "a rule"))}
+    assert split_of(12, schedule) == {"A": 10, "B": 2}
+    assert split_of(12, schedule, accepted_ranks={"B": AcceptedRanks(most=RankBound(1))}) == {"A": 11, "B": 1}
 
 
 def test_whole_nodes_and_shared_nodes() -> None:

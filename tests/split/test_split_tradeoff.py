@@ -113,6 +113,7 @@ def test_the_best_of_all_others_is_found(instance: tuple[Schedule, dict[str, Arr
         assert point.budget == point.cores == sum(point.split.values())
         assert point.core_hours == pytest.approx(point.cores * point.window_seconds / 3600)
         assert point.efficiency == pytest.approx(min(p.core_hours for p in points) / point.core_hours)
+        assert point.gap == pytest.approx(0.0, abs=1e-9)
     assert points[-1].window_seconds == least
 
 
