@@ -37,6 +37,18 @@ def test_the_words_of_a_template_stay_apart(tmp_path: Path) -> None:
     assert launcher.command(plan, plan.tasks[1]) == words
 
 
+def test_a_template_is_told_the_run_and_the_participant_and_where_its_ranks_and_nodes_begin(tmp_path: Path) -> None:
+    words = "go {first_node} {nodes} {first_rank} {ranks} {ranks_per_node} {name} {run} {participant} {directory}"
+    launcher = launcher_of("template", participant=f"{words} {{command}}")
+    left = task_of("Left", 6, ranks_per_node=4)
+    right = task_of("Right", 2, ranks_per_node=1, directory=tmp_path / "case", command="solve")
+
+    command = launcher.command(plan_of(tmp_path, left, right), right)
+
+    expected = ["go", "2", "2", "6", "2", "1", "001-x", f"{tmp_path}", "Right", f"{tmp_path}/case", "solve"]
+    assert command == expected
+
+
 def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,32 @@ def test_each_run_is_prepared_for_its_ranks(tmp_path: Path) -> None:
     assert [os.readlink(run / large) for large in ("mesh", "big.msh")] == [str(case / "mesh"), str(case / "big.msh")]
 
 
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_caches_earlier_stores_and_results_of_precice_are_not_copied(tmp_path: Path) -> None:
+    left_out = [
+        "__pycache__/solver.cpython-311.pyc",
+        ".git/config",
+        "precice-run/address",
+        "precice-profiling/Left-0-1.txt",
+        "precice-lb-store/00/Left-0-1.h5",
+        "precice-Left-iterations.log",
+        "precice-Right-convergence.log",
+        "precice-Left-watchpoint-tip.log",
+    ]
+    kept = ["mesh/fine.msh", "notes.log", ".solverrc"]
+    case = write_case(tmp_path)
+    for name in (*left_out, *kept):
+        (case / name).parent.mkdir(parents=True, exist_ok=True)
+        (case / name).write_text(name)
+
+    (run,) = run_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]")).finished
+
+    copy = tmp_path / "campaign" / run.directory / "case"
+    assert [name for name in left_out if (copy / name).exists()] == []
+    assert [(copy / name).read_text() for name in kept] == kept
+
+
 def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
     (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")

@@ -25,7 +25,7 @@ def test_a_study_is_read_with_its_defaults(tmp_path: Path, monkeypatch: pytest.M
     assert study.bounds == {"Left": (1, 2), "Right": (1, 4)}
     assert study.degrees_of_freedom == {"Left": 1000.0}
     assert study.case.parameter == {"mesh_width": 1.0}
-    assert study.runs.maximum == 5
+    assert (study.runs.maximum, study.runs.target_regret) == (5, 0.002)
     assert study.launcher.name == "mpiexec"
     # Paths are relative to the study file.
     monkeypatch.chdir(tmp_path.parent)
