@@ -18,7 +18,7 @@ from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precice_lb.chain import CHAIN_FILE, DecisionProblem, Segment, read_chain
+from precice_lb.chain import CHAIN_FILE, Decision, DecisionProblem, Segment, read_chain
 from precice_lb.chain.decide import decide
 from precice_lb.exceptions import CalibrationError, InfeasibleError
 from precice_lb.schedule import Schedule
@@ -226,6 +226,24 @@ def test_a_slower_split_is_left_for_the_one_before_if_that_saves_more_than_the_c
     assert gain is not None
     before, present, saved = map(float, gain.groups())
     assert saved == pytest.approx(800 * (present - before) - 50, rel=1e-3, abs=1.0)
+
+
+def test_a_split_is_learned_at_if_that_saves_more_than_the_change_costs() -> None:
+    def decision_if_a_change_costs(seconds: float) -> Decision:
+        chain = Chain({"A": law(8), "B": law(24)}, 16, {"A": 6, "B": 10}, 10)
+        segment, _ = chain.segment(0, chain.start)
+        chain.done.append(dataclasses.replace(segment, border_seconds=seconds, change_seconds=seconds))
+        return decide(chain.done, chain.question())
+
+    def saved(decision: Decision) -> float:
+        found = re.search(r"saves (\S+) s in the 900 windows left", decision.decision)
+        assert found is not None
+        return float(found[1])
+
+    free, cheap = decision_if_a_change_costs(0.0), decision_if_a_change_costs(50.0)
+    assert (free.kind, free.split) == (cheap.kind, cheap.split) == ("learn", {"A": 4, "B": 12})
+    assert saved(free) - saved(cheap) == pytest.approx(50.0, abs=0.2)
+    assert decision_if_a_change_costs(1000.0).kind == "stay"
 
 
 def test_a_slower_split_stays_if_a_change_costs_more_than_it_saves() -> None:

@@ -81,6 +81,19 @@ def test_a_segment_whose_stores_do_not_say_that_the_coupling_ended_is_not_done(t
     assert page(tmp_path / "chain")["windows_done"] == 0
 
 
+def test_a_chain_whose_largest_split_finds_no_place_starts_no_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: [0, 1])
+    # The first split has two ranks, the largest one four.
+    path = write_copies(tmp_path, chain=CHAIN.replace("Right = 3", "Right = 1"), launcher="")
+
+    with pytest.raises(CalibrationError, match="expected at most 2 cores for all ranks and their threads, found 4"):
+        run_with(planned(*STAYS), read_study(path), tmp_path / "chain")
+
+    assert outcomes(tmp_path / "chain") == []
+
+
 def test_a_segment_whose_stores_cannot_be_read_is_not_done(tmp_path: Path) -> None:
     study = read_study(write_copies(tmp_path))
     store = tmp_path / "made" / "Right-1-3.h5"
