@@ -144,6 +144,25 @@ def test_a_script_that_a_function_of_the_shell_starts(capsys: pytest.CaptureFixt
     assert study.bounds == {"Left": (1, 2), "Right": (1, 2)}
 
 
+def test_a_folder_belongs_to_the_participant_whose_longest_name_it_begins_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = {"solid-left-python/run": "python3 solver.py left", "solid-python/run": "python3 solver.py right"}
+    files |= dict.fromkeys(("solid-left-python/solver.py", "solid-python/solver.py"), PARALLEL)
+    lay_out("Solid-Left", "Solid", files)
+    assert written(capsys)[1] == []
+    assert commands(read_study("study.toml")) == {
+        "Solid-Left": ("solid-left-python", f"{RECORDED}solver.py left"),
+        "Solid": ("solid-python", f"{RECORDED}solver.py right"),
+    }
+
+
+def test_a_folder_that_may_belong_to_two_participants_is_nobodys(capsys: pytest.CaptureFixture[str]) -> None:
+    lay_out("Solid-Left", "Solid-Right", {"solid-python/run": "python3 solver.py", "solid-python/solver.py": PARALLEL})
+    marks = written(capsys)[1]
+    assert [mark.partition(":")[0] for mark in marks] == ["how Solid-Left starts", "how Solid-Right starts"]
+
+
 def test_bounds_of_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     lay_out("Left", "Right", {})
     path = Path("precice-config.xml")
