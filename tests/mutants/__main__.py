@@ -29,9 +29,22 @@ PACKAGE = ROOT / "precice_lb"
 UNCHANGED = Path(__file__).parent / "unchanged.toml"
 DIRECTORY = ROOT / "build" / "mutants"
 MODULES = "modules"
-# Decisions of some subpackages are worked out by hand there, texts of others are kept there.
+# Decisions of some subpackages are worked out by hand in `tests/decisions`, texts of others are kept in `tests/golden`.
+# What reads studies and configurations is tested beside those who use it.
 _FURTHER_TESTS = {
     "campaign": ["tests/decisions"],
+    "case": [
+        "tests/campaign/test_calibrate_layouts.py",
+        "tests/campaign/test_calibrate_study.py",
+        "tests/campaign/test_calibrate_versions.py",
+        "tests/campaign/test_study_files.py",
+        "tests/chain/test_chain_study.py",
+        "tests/golden",
+        "tests/guess/test_guess_patch.py",
+        "tests/recommend",
+        "tests/schedule",
+        "tests/split",
+    ],
     "chain": ["tests/decisions"],
     "cli": ["tests/golden"],
     "models": ["tests/decisions"],
