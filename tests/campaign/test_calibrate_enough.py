@@ -129,6 +129,33 @@ def test_a_run_ends_at_the_least_windows_whose_errors_are_small_enough(tmp_path:
     assert (ends(), ends()) == (f"more would tell no more; {seen.words}", "")
 
 
+def test_windows_are_those_that_all_have_recorded(tmp_path: Path) -> None:
+    seen = look(written(tmp_path, [1.0] * 12, [1.0] * 9), "AB")
+    assert seen is not None
+    assert (seen.windows, seen.steady) == (9, 7)
+
+
+def test_a_load_that_changes_with_time_is_named(tmp_path: Path) -> None:
+    growing = [1.0 + 0.02 * window for window in range(30)]
+    seen = look(written(tmp_path, growing, [1.0] * 30), "AB")
+    assert seen is not None
+    assert seen.drifting == ["A"]
+
+
+def test_errors_and_changes_of_a_negligible_participant_do_not_matter(tmp_path: Path) -> None:
+    # A computes for a millionth of a second, then twice as long, then four times, and waits for the rest of a second but
+    # in one window: what both wait in all of them would count as the transfer of data.
+    tiny = [2.0 ** (window // 10) * 1e-6 for window in range(30)]
+    waits = [1.0] * 29 + [0.0]
+    rows_of_a = [row(number, *times) for number, times in enumerate(zip(tiny, waits, waits, strict=True), 1)]
+    rows_of_b = [row(number, 1.0, 0.0, 0.0) for number in range(1, 31)]
+    for name, table in (("A", rows_of_a), ("B", rows_of_b)):
+        write_store(tmp_path, table, name, finished=False, warmup_windows=2)
+    seen = look(tmp_path, "AB")
+    assert seen is not None
+    assert (seen.errors, seen.drifting) == ({"A": 0.0, "B": 0.0}, [])
+
+
 @pytest.mark.parametrize(
     ("look_seconds", "too_early", "late_enough"),
     [
