@@ -143,8 +143,8 @@ def test_a_load_that_changes_with_time_is_named(tmp_path: Path) -> None:
 
 
 def test_errors_and_changes_of_a_negligible_participant_do_not_matter(tmp_path: Path) -> None:
-    # A computes for a millionth of a second, then twice as long, then four times, and waits for the rest of a second, but
-    # not in the last window: what it waits in all of them would count as the transfer of data.
+    # A computes for a millionth of a second, then twice as long, then four times, and waits for the rest of a second.
+    # Not in the last window, because what it waits in all of them would count as the transfer of data.
     tiny = [2.0 ** (window // 10) * 1e-6 for window in range(30)]
     waits = [1.0] * 29 + [0.0]
     rows_of_a = [row(number, *times) for number, times in enumerate(zip(tiny, waits, waits, strict=True), 1)]
