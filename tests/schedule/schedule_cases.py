@@ -177,19 +177,17 @@ MIXED = [
 Times = dict[str, dict[str, dict[str, np.ndarray]]]
 
 
-def run_sleepers(
-    cases: Sequence[Case], backend: str, directory: Path, *, periods: Callable[[Case], int], scale: float = 1.0
-) -> Times:
+def run_sleepers(cases: Sequence[Case], backend: str, directory: Path, *, periods: Callable[[Case], int]) -> Times:
     """Run all cases at once: sleeping takes no processor.
 
     Returns
     -------
     By case and participant, seconds at which the work of each time window was done ("worked") and the window ended
-    ("ended"), how long it slept in it ("slept"), and how much longer than asked for each sleep was ("late").
+    ("ended"), and how long it slept in it ("slept").
     """
-    files = _write(cases, backend, directory, periods, scale, emulated=False)
+    files = _write(cases, backend, directory, periods, emulated=False)
     tasks = [(n, [(case.name, file)]) for case, file in zip(cases, files, strict=True) for n in case.names]
-    return _results(_run(tasks, directory, dict(os.environ)), scale)
+    return _results(_run(tasks, directory, dict(os.environ)))
 
 
 def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> Times:
@@ -199,13 +197,13 @@ def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Ca
     -------
     As `run_sleepers`.
     """
-    files = _write(cases, "precice_lb.embedded", directory, periods, 1.0, emulated=True)
+    files = _write(cases, "precice_lb.embedded", directory, periods, emulated=True)
     return _results(_run(_one_of_each_name(cases, files), directory, emulated_clock(dict(os.environ))))
 
 
 def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
     """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
-    files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
+    files = _write(cases, "precice", directory, periods, emulated=True)
     environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
     for file in files:
         configuration = file.with_name("precice-config.xml")
@@ -252,11 +250,11 @@ def _run(
     ]
 
 
-def _results(done: Sequence[tuple[Task, list[str]]], scale: float = 1.0) -> Times:
+def _results(done: Sequence[tuple[Task, list[str]]]) -> Times:
     results: Times = {}
     for (n, pairs), lines in done:
         for (case_name, _), line in zip(pairs, lines, strict=True):
-            times = {key: np.array(values) / scale for key, values in json.loads(line).items()}
+            times = {key: np.array(values) for key, values in json.loads(line).items()}
             results.setdefault(case_name, {})[n] = times
     return results
 
@@ -266,7 +264,6 @@ def _write(
     backend: str,
     directory: Path,
     periods: Callable[[Case], int],
-    scale: float,
     *,
     emulated: bool,
 ) -> list[Path]:
@@ -283,7 +280,7 @@ def _write(
             "configuration": str(place / "precice-config.xml"),
             "go": str(directory / "go"),
             "emulated": emulated,
-            "costs": {n: [scale * c for c in costs] for n, costs in case.costs.items()},
+            "costs": {n: list(costs) for n, costs in case.costs.items()},
             "mean_steps": {n: case.window_size / schedule.windows[n] for n in case.names},
             "steps": dict.fromkeys(case.names, 0.1 if any(s.from_first for s in case.schemes) else 1e9),
             "writes": {n: any(source == n for source, _ in links) for n in case.names},
