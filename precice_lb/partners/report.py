@@ -92,9 +92,10 @@ def _factor(analysis: LinkPartners, local: PartitionedMesh) -> Iterator[str]:
     if not np.isfinite(needed) or not link.filtered:
         return
     # Some room for what moves; coarse steps read best.
-    proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
+    proposed = max(float(np.ceil(1.5 * needed * 20)), 1.0) / 20
     pairs = len(overlapping_pairs(analysis.provider_boxes, scaled_boxes(local.boxes, proposed)))
-    if proposed < link.safety_factor and pairs <= _FEWER * len(analysis.level_1):
+    # A larger factor never leaves fewer pairs.
+    if pairs <= _FEWER * len(analysis.level_1):
         yield (
             f"safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping ({needed:.2g} is "
             f"needed) and leaves {pairs} of {len(analysis.level_1)} pairs of level 1"
