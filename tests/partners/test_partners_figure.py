@@ -31,6 +31,7 @@ def test_connected_pairs_are_grey_cells_at_their_ranks() -> None:
     # The cell of a rank has its number in the middle.
     assert connected.get_extent() == [-0.5, 2.5, 1.5, -0.5]
     assert connected.origin == "upper"
+    assert connected.get_interpolation() == "nearest"
     assert axes.get_xlabel() == "rank of Fluid, the provider"
     assert axes.get_ylabel() == "rank of Solid, the receiver"
     assert legend == ["connected in one level", "exchanges data (level 2)"]
@@ -42,6 +43,7 @@ def test_pairs_with_data_are_coloured_by_their_vertices() -> None:
     _, exchanged = axes.get_images()
     assert exchanged.get_array().tolist() == [[5, None, None], [None, None, 400]]
     assert exchanged.get_extent() == [-0.5, 2.5, 1.5, -0.5]
+    assert exchanged.get_interpolation() == "nearest"
     assert isinstance(exchanged.norm, LogNorm)
     assert (exchanged.norm.vmin, exchanged.norm.vmax) == (5, 400)
     assert exchanged.colorbar.ax.get_ylabel() == "vertices exchanged (count)"

@@ -240,6 +240,64 @@ def test_the_factor_is_how_far_vertices_lie_beyond_their_box_over_its_longest_ed
     assert _needs(*tagged).factor(FOUR, BOXES) == factor
 
 
+def test_vertices_at_the_same_place_are_all_needed() -> None:
+    provider = make_mesh("M", "A", [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0]], [0, 0, 1], 2)
+    local = make_mesh("N", "B", [[0.0, 0.0], [5.0, 0.0]], [0, 1], 2)
+
+    assert _needed(_link(NEAREST), provider, local) == [[0, 2], [1]]
+
+
+@pytest.mark.parametrize(("source", "place"), [("", "the data"), ("solid.csv", "solid.csv")])
+def test_a_mesh_of_other_dimensions_is_refused_with_its_place(source: str, place: str) -> None:
+    solid = make_mesh("N", "B", np.zeros((4, 3)), [0, 0, 1, 1], 2, source=source)
+
+    with pytest.raises(DataError) as raised:
+        receiver_boxes(_link(NEAREST), {"N": solid})
+    assert str(raised.value) == (
+        f'M: A to B: expected mesh "N" in 2 dimensions, found 3 in {place}; give meshes of this case'
+    )
+
+
+def test_a_mesh_that_is_not_there_or_not_the_receivers_is_refused() -> None:
+    problem = 'M: A to B: expected mesh "N" of B, found {}; give the meshes of all participants, of this case'
+    others = {"N": _mesh("N", "A", 1, 2), "L": _mesh("L", "B", 1, 2)}
+    for meshes, found in (({}, "no mesh"), (others, "N, L")):
+        with pytest.raises(DataError) as raised:
+            receiver_boxes(_link(NEAREST), meshes)
+        assert str(raised.value) == problem.format(found)
+
+
+def test_a_mesh_tied_to_nothing_needs_access_regions() -> None:
+    with pytest.raises(DataError) as raised:
+        receiver_boxes(_link(api_access=True), {})
+    assert str(raised.value) == (
+        "M: A to B: expected access regions, as no mapping ties the mesh to one of B's own, found none; record the "
+        "run, which keeps them, or give them"
+    )
+
+
+def test_boxes_of_several_local_meshes_and_the_region_are_joined() -> None:
+    wide = make_mesh("N", "B", [[0.0, 0.0], [2.0, 1.0], [8.0, 8.0], [9.0, 8.0]], [0, 0, 1, 1], 2)
+    high = make_mesh("L", "B", [[1.0, 0.0], [1.0, 4.0]], [0, 0], 2)
+    region = np.array([[[-9.0, 0.0], [0.0, 1.0]], [[8.0, 8.5], [8.0, 30.0]]])
+    mappings = NEAREST, LinkMapping("nearest-neighbor", "L")
+
+    plain = receiver_boxes(_link(*mappings), {"N": wide, "L": high})
+    access = receiver_boxes(_link(*mappings, api_access=True), {"N": wide, "L": high}, region)
+
+    # Margins are half the longest edge: 1 and 2 of rank 0, 0.5 of rank 1; a region has none.
+    assert plain.tolist() == [[[-1.0, 3.0], [-2.0, 6.0]], [[7.5, 9.5], [7.5, 8.5]]]
+    assert access.tolist() == [[[-9.0, 3.0], [-2.0, 6.0]], [[7.5, 9.5], [7.5, 30.0]]]
+
+
+def test_the_nearest_vertices_of_many_places_are_found() -> None:
+    vertices = np.column_stack([np.arange(20_000.0), np.zeros(20_000)])
+
+    places, nearest = nearest_vertices(cKDTree(vertices), vertices + 0.25)
+
+    assert places.tolist() == nearest.tolist() == list(range(20_000))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_all_nearest_vertices_are_found_in_trees_of_few(count: int) -> None:
     vertices = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[:count]

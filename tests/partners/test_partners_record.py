@@ -224,6 +224,21 @@ def test_what_is_missing_or_no_number_is_one_error_when_read(start: Any, tmp_pat
         read_store_meshes([tmp_path / "store"])
 
 
+@pytest.mark.parametrize(("name", "place"), [("Warm", [0.0, 0.0]), ("Hot", [0.0, 0.0, 0.0])])
+def test_meshes_that_the_configuration_does_not_have_are_one_error(
+    start: Any, tmp_path: Path, name: str, place: list[float]
+) -> None:
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices(name, [place])
+    participant.initialize()
+
+    with pytest.raises(DataError) as raised:
+        read_store_meshes([tmp_path / "store"])
+    assert str(raised.value).endswith(
+        f': expected meshes of the configuration, in its dimensions, found another "{name}"; record the run again'
+    )
+
+
 def test_the_run_that_tells_most_is_taken(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ranks_of(split: dict[str, int]) -> dict[str, int]:
         run = run_with_meshes([tmp_path / "store"], split)
