@@ -170,3 +170,13 @@ def test_compact_partitions_are_advised_where_ranks_lie_across_each_other() -> N
 
 def test_nothing_is_advised_where_all_is_well() -> None:
     assert report(line("Fluid-Mesh", [0, 1], [10, 11]), SOLID).advice == ()
+
+
+def test_of_meshes_apart_no_fewer_pairs_are_promised() -> None:
+    """There are none to save; a serial receiver keeps all vertices wherever they lie."""
+    ranks_stop = report(line("Fluid-Mesh", [0, 1], [10, 11]), line("Solid-Mesh", [50, 51], [60, 61])).advice
+
+    assert len(ranks_stop) == 1
+    assert "preCICE will stop" in ranks_stop[0]
+    for factor in ("0", "0.5"):
+        assert report(line("Fluid-Mesh", [0, 1]), line("Solid-Mesh", [50]), safety_factor=factor).advice == ()
