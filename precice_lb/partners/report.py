@@ -33,6 +33,11 @@ _MANY_RANKS = 1000
 _FEWER = 0.8
 
 
+def _is_worth_it(pairs: int, now: int) -> bool:
+    """Return whether a change leaves so few of the pairs there are now; without any there is nothing to save."""
+    return pairs < now and pairs <= _FEWER * now
+
+
 def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     received = Counter(analysis.link.mesh for analysis in links)
@@ -92,9 +97,10 @@ def _factor(analysis: LinkPartners, local: PartitionedMesh) -> Iterator[str]:
     if not np.isfinite(needed) or not link.filtered:
         return
     # Some room for what moves; coarse steps read best.
-    proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
+    proposed = max(float(np.ceil(1.5 * needed * 20)), 1.0) / 20
     pairs = len(overlapping_pairs(analysis.provider_boxes, scaled_boxes(local.boxes, proposed)))
-    if proposed < link.safety_factor and pairs <= _FEWER * len(analysis.level_1):
+    # A larger factor never leaves fewer pairs.
+    if _is_worth_it(pairs, len(analysis.level_1)):
         yield (
             f"safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping ({needed:.2g} is "
             f"needed) and leaves {pairs} of {len(analysis.level_1)} pairs of level 1"
@@ -109,7 +115,7 @@ def _partition(
     compact = len(overlapping_pairs(one, scaled_boxes(other, analysis.link.safety_factor)))
     # Empty ranks meet empty ones only.
     now = int((provider.counts[analysis.level_1[:, 0]] > 0).sum())
-    if compact <= _FEWER * now:
+    if _is_worth_it(compact, now):
         yield (
             f"compact partitions (recursive coordinate bisection) would connect {compact} pairs in level 1 instead of "
             f"{now}"

@@ -1,4 +1,4 @@
-"""What the partner tests share: cases of `partners_truth` as the package sees them."""
+"""What the partner tests share: a planted link, and cases of `partners_truth` as the package sees them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,50 @@ from numpy.typing import NDArray
 from partners_truth import GRID, configuration
 
 from precice_lb.case import parse_configuration
-from precice_lb.partners import Link, PartitionedMesh, make_mesh
+from precice_lb.partners import Link, LinkPartners, PartitionedMesh, StartUp, make_mesh
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
 from precice_lb.partners.meshes import overlapping_pairs
 
 Spec = dict[str, Any]
+
+LINK = Link(
+    mesh="Fluid-Mesh",
+    provider="Fluid",
+    receiver="Solid",
+    dimensions=3,
+    safety_factor=0.5,
+    filtered=True,
+    api_access=False,
+    two_level=False,
+    gathered=False,
+    mappings=(),
+    exchanges=(),
+)
+
+
+def pairs(*ranks: tuple[int, int]) -> NDArray[np.int64]:
+    return np.array(ranks, dtype=np.int64).reshape(-1, 2)
+
+
+def planted(**changes: Any) -> LinkPartners:
+    """Three ranks of Fluid and two of Solid: 0 and 1 of Fluid meet 0 of Solid, 2 meets 1; one pair has no data."""
+    values: dict[str, Any] = {
+        "link": LINK,
+        "provider_boxes": np.zeros((3, 3, 2)),
+        "receiver_boxes": np.zeros((2, 3, 2)),
+        "level_1": pairs((0, 0), (0, 1), (1, 0), (1, 1), (2, 1)),
+        "level_2": pairs((0, 0), (2, 1)),
+        "vertices": np.array([5, 400]),
+        "one_level": pairs((0, 0), (1, 0), (2, 1)),
+        "values": 3.0,
+        "messages": 1.0,
+        "cost": {False: StartUp(2.5, 4096.0, 2048.0, {}), True: StartUp(0.5, 1000.0, 500.0, {})},
+        "mesh_vertices": 405,
+        "needed_factor": 0.1,
+        "approximated": (),
+    }
+    return LinkPartners(**{**values, **changes})
 
 
 def meshes_of(spec: Spec) -> dict[str, PartitionedMesh]:

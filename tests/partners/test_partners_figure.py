@@ -9,48 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from numpy.typing import NDArray
+from partners_helpers import LINK, pairs, planted
 
-from precice_lb.partners import Link, LinkPartners
+from precice_lb.partners import LinkPartners
 from precice_lb.partners.view import link_chart
-
-LINK = Link(
-    mesh="Fluid-Mesh",
-    provider="Fluid",
-    receiver="Solid",
-    dimensions=3,
-    safety_factor=0.5,
-    filtered=True,
-    api_access=False,
-    two_level=False,
-    gathered=False,
-    mappings=(),
-    exchanges=(),
-)
-
-
-def pairs(*ranks: tuple[int, int]) -> NDArray[np.int64]:
-    return np.array(ranks, dtype=np.int64).reshape(-1, 2)
-
-
-def planted(**changes: Any) -> LinkPartners:
-    """Three ranks of Fluid and two of Solid: 0 and 1 of Fluid meet 0 of Solid, 2 meets 1; one pair has no data."""
-    values: dict[str, Any] = {
-        "link": LINK,
-        "provider_boxes": np.zeros((3, 3, 2)),
-        "receiver_boxes": np.zeros((2, 3, 2)),
-        "level_1": pairs((0, 0), (0, 1), (1, 0), (1, 1), (2, 1)),
-        "level_2": pairs((0, 0), (2, 1)),
-        "vertices": np.array([5, 400]),
-        "one_level": pairs((0, 0), (1, 0), (2, 1)),
-        "values": 3.0,
-        "messages": 1.0,
-        "cost": {},
-        "mesh_vertices": 405,
-        "needed_factor": 0.1,
-        "approximated": (),
-    }
-    return LinkPartners(**{**values, **changes})
 
 
 def drawn(analysis: LinkPartners) -> tuple[Axes, list[str]]:
@@ -69,6 +31,7 @@ def test_connected_pairs_are_grey_cells_at_their_ranks() -> None:
     # The cell of a rank has its number in the middle.
     assert connected.get_extent() == [-0.5, 2.5, 1.5, -0.5]
     assert connected.origin == "upper"
+    assert connected.get_interpolation() == "nearest"
     assert axes.get_xlabel() == "rank of Fluid, the provider"
     assert axes.get_ylabel() == "rank of Solid, the receiver"
     assert legend == ["connected in one level", "exchanges data (level 2)"]
@@ -80,6 +43,7 @@ def test_pairs_with_data_are_coloured_by_their_vertices() -> None:
     _, exchanged = axes.get_images()
     assert exchanged.get_array().tolist() == [[5, None, None], [None, None, 400]]
     assert exchanged.get_extent() == [-0.5, 2.5, 1.5, -0.5]
+    assert exchanged.get_interpolation() == "nearest"
     assert isinstance(exchanged.norm, LogNorm)
     assert (exchanged.norm.vmin, exchanged.norm.vmax) == (5, 400)
     assert exchanged.colorbar.ax.get_ylabel() == "vertices exchanged (count)"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from precice_lb.case import parse_configuration
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, connected_ranks, make_mesh
-from precice_lb.partners.level2 import nearest_cells, needed_vertices
+from precice_lb.partners.level2 import Needs, nearest_cells, nearest_vertices, needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
 
 SURFACE = (Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml").read_text(encoding="utf-8")
@@ -91,6 +93,70 @@ def test_a_compact_kernel_reaches_its_radius_beyond_what_a_rank_owns() -> None:
     assert set(range(4, 10)) <= set(second)
 
 
+def _on_a_line(name: str, who: str, *ranks: Sequence[float]) -> PartitionedMesh:
+    x = np.concatenate([np.asarray(rank, dtype=float) for rank in ranks])
+    rank_of = np.repeat(np.arange(len(ranks)), [len(rank) for rank in ranks])
+    return make_mesh(name, who, np.column_stack([x, np.zeros_like(x)]), rank_of, len(ranks))
+
+
+def _kernel_needs(
+    provided: Sequence[float], local: Sequence[Sequence[float]], *, two_level: bool, radius: float = 3.0
+) -> list[list[float]]:
+    """Where the vertices are that ranks keep for a kernel with compact support."""
+    link = _link(LinkMapping("rbf-global-direct", "N", radius), filtered=False, two_level=two_level)
+    needed = _needed(link, _on_a_line("M", "A", provided), _on_a_line("N", "B", *local))
+    return [[float(provided[vertex]) for vertex in vertices] for vertices in needed]
+
+
+TEN = list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("provided", "local", "kept"),
+    [
+        # Rank 0 tags and owns 0 to 4, which is its share; from there it reaches 7. Rank 1 tags all, and owns the rest.
+        (TEN, [TEN[:2], TEN[2:]], [TEN[:8], TEN]),
+        # Rank 0 tags all, but owns its share alone: 0 to 4. Rank 1 owns 5 to 9, and so reaches 2.
+        (TEN, [TEN[:8], TEN[8:]], [TEN, TEN[2:]]),
+        # Rank 0 tags 0 to 6: one more than its share of twelve, which nobody else takes, and from which it reaches 9.
+        ([*TEN, 100, 101], [TEN[:4], [100, 101]], [TEN, [100, 101]]),
+        # A third rank far from all tags nothing, and has no share.
+        (TEN, [TEN[:8], TEN[8:], [500, 501]], [TEN, TEN[2:], []]),
+        # Nobody tags anything.
+        (TEN, [[200, 201], [500, 501]], [[], []]),
+    ],
+    ids=["a share each", "no more than a share", "what is left", "a rank without", "all without"],
+)
+def test_in_one_level_kernels_reach_from_an_even_share_of_vertices(
+    provided: list[float], local: list[list[float]], kept: list[list[float]]
+) -> None:
+    assert _kernel_needs(provided, local, two_level=False) == kept
+
+
+# With its margin the left rank reaches from -5 to 3, and tags -6 to 4; the right one from -1.5, and tags from -1.
+LEFT, RIGHT = [-3, 0, 1], list(range(2, 10))
+
+
+@pytest.mark.parametrize(
+    ("last", "local", "kept"),
+    [
+        # The left rank shares all but -6 to -2, the right one all but 4 to 9: the left one keeps what both share.
+        (9, [LEFT, RIGHT], [(-6, 7), (-1, 9)]),
+        (9, [RIGHT, LEFT], [(-1, 9), (-6, 7)]),
+        # Each has five of its own: the first rank keeps what both share.
+        (8, [LEFT, RIGHT], [(-6, 7), (-1, 8)]),
+        (8, [RIGHT, LEFT], [(-4, 8), (-6, 7)]),
+    ],
+    ids=["fewer first", "fewer last", "as many, left first", "as many, right first"],
+)
+def test_in_two_levels_kernels_reach_from_what_the_rank_with_fewer_of_its_own_keeps(
+    last: int, local: list[list[float]], kept: list[tuple[int, int]]
+) -> None:
+    wanted = [[float(x) for x in range(low, high + 1)] for low, high in kept]
+
+    assert _kernel_needs(range(-6, last + 1), local, two_level=True) == wanted
+
+
 def test_regions_count_as_they_stand_but_for_just_in_time_mappings() -> None:
     region = np.array([[[0.0, 1.0], [0.0, 0.2]], [[np.nan] * 2] * 2])
     plain = receiver_boxes(_link(api_access=True), {}, region)
@@ -110,8 +176,136 @@ def test_what_is_missing_or_of_another_case_is_one_error() -> None:
     ):
         with pytest.raises(DataError, match=words):
             needed_vertices(link, provider, others)
-    with pytest.raises(DataError, match="expected the coordinates"):
-        needed_vertices(_link(NEAREST), dataclasses.replace(provider, coordinates=None), {"N": local})
+
+
+@pytest.mark.parametrize("kind", ["nearest-neighbor", "nearest-projection"])
+def test_coordinates_are_needed_of_both_meshes(kind: str) -> None:
+    meshes = _mesh("M", "A", 1, 3), _mesh("N", "B", 2, 2)
+    for name, who, place in (("M", "A", 0), ("N", "B", 1)):
+        provider, local = (
+            dataclasses.replace(mesh, coordinates=None) if number == place else mesh
+            for number, mesh in enumerate(meshes)
+        )
+        problem = f'expected the coordinates of mesh "{name}" of {who} to find what is exchanged, found its boxes'
+        with pytest.raises(DataError, match=problem):
+            needed_vertices(_link(LinkMapping(kind, "N")), provider, {"N": local})
+
+
+def _needs(*tagged: tuple[int, int]) -> Needs:
+    """Vertices of the provider, each with the rank of the receiver that keeps it."""
+    vertices, ranks = np.array(tagged, dtype=np.int64).reshape(-1, 2).T
+    return Needs(vertices, ranks)
+
+
+FOUR = make_mesh("M", "A", [[-1.0, 0.5], [0.5, 3.0], [1.0, 1.0], [12.0, 12.0]], [0, 0, 1, 2], 3)
+# Boxes from 0 to 2 and to 1; from 10 to 10.5 and to 14; of one vertex at 20; and none.
+BOXES = make_mesh("N", "B", [[0.0, 0.0], [2.0, 1.0], [10.0, 10.0], [10.5, 14.0], [20.0, 20.0]], [0, 0, 1, 1, 2], 4)
+
+
+def test_pairs_that_exchange_data_are_sorted_and_count_their_vertices() -> None:
+    # Rank 0 keeps all of the provider's rank 0 and its rank 2, rank 2 one vertex of rank 0 and that of rank 1.
+    pairs, counts = _needs((0, 0), (1, 0), (3, 0), (1, 2), (2, 2)).pairs(FOUR)
+
+    assert pairs.tolist() == [[0, 0], [0, 2], [1, 2], [2, 0]]
+    assert counts.tolist() == [2, 1, 1, 1]
+
+
+def test_where_nothing_is_kept_there_are_no_pairs_and_no_factor() -> None:
+    pairs, counts = _needs().pairs(FOUR)
+
+    assert (pairs.shape, pairs.dtype) == ((0, 2), np.int64)
+    assert (counts.shape, counts.dtype) == ((0,), np.int64)
+    assert np.isnan(_needs().factor(FOUR, BOXES))
+
+
+@pytest.mark.parametrize(
+    ("tagged", "factor"),
+    [
+        # One below the box, and two above it; its longest edge is 2.
+        ([(0, 0)], 0.5),
+        ([(1, 0)], 1.0),
+        ([(0, 0), (1, 0), (2, 0)], 1.0),
+        ([(2, 0)], 0.0),
+        # 1.5 beyond the box of rank 1, whose longest edge is 4: less than rank 0 needs, although it lies farther.
+        ([(3, 1)], 0.375),
+        ([(0, 0), (3, 1)], 0.5),
+        # A box of one vertex does not grow.
+        ([(3, 2)], 0.0),
+        ([(0, 0), (3, 2)], 0.5),
+    ],
+)
+def test_the_factor_is_how_far_vertices_lie_beyond_their_box_over_its_longest_edge(
+    tagged: list[tuple[int, int]], factor: float
+) -> None:
+    assert _needs(*tagged).factor(FOUR, BOXES) == factor
+
+
+def test_vertices_at_the_same_place_are_all_needed() -> None:
+    provider = make_mesh("M", "A", [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0]], [0, 0, 1], 2)
+    local = make_mesh("N", "B", [[0.0, 0.0], [5.0, 0.0]], [0, 1], 2)
+
+    assert _needed(_link(NEAREST), provider, local) == [[0, 2], [1]]
+
+
+@pytest.mark.parametrize(("source", "place"), [("", "the data"), ("solid.csv", "solid.csv")])
+def test_a_mesh_of_other_dimensions_is_refused_with_its_place(source: str, place: str) -> None:
+    solid = make_mesh("N", "B", np.zeros((4, 3)), [0, 0, 1, 1], 2, source=source)
+
+    with pytest.raises(DataError) as raised:
+        receiver_boxes(_link(NEAREST), {"N": solid})
+    assert str(raised.value) == (
+        f'M: A to B: expected mesh "N" in 2 dimensions, found 3 in {place}; give meshes of this case'
+    )
+
+
+def test_a_mesh_that_is_not_there_or_not_the_receivers_is_refused() -> None:
+    problem = 'M: A to B: expected mesh "N" of B, found {}; give the meshes of all participants, of this case'
+    others = {"N": _mesh("N", "A", 1, 2), "L": _mesh("L", "B", 1, 2)}
+    for meshes, found in (({}, "no mesh"), (others, "N, L")):
+        with pytest.raises(DataError) as raised:
+            receiver_boxes(_link(NEAREST), meshes)
+        assert str(raised.value) == problem.format(found)
+
+
+def test_a_mesh_tied_to_nothing_needs_access_regions() -> None:
+    with pytest.raises(DataError) as raised:
+        receiver_boxes(_link(api_access=True), {})
+    assert str(raised.value) == (
+        "M: A to B: expected access regions, as no mapping ties the mesh to one of B's own, found none; record the "
+        "run, which keeps them, or give them"
+    )
+
+
+def test_boxes_of_several_local_meshes_and_the_region_are_joined() -> None:
+    wide = make_mesh("N", "B", [[0.0, 0.0], [2.0, 1.0], [8.0, 8.0], [9.0, 8.0]], [0, 0, 1, 1], 2)
+    high = make_mesh("L", "B", [[1.0, 0.0], [1.0, 4.0]], [0, 0], 2)
+    region = np.array([[[-9.0, 0.0], [0.0, 1.0]], [[8.0, 8.5], [8.0, 30.0]]])
+    mappings = NEAREST, LinkMapping("nearest-neighbor", "L")
+
+    plain = receiver_boxes(_link(*mappings), {"N": wide, "L": high})
+    access = receiver_boxes(_link(*mappings, api_access=True), {"N": wide, "L": high}, region)
+
+    # Margins are half the longest edge: 1 and 2 of rank 0, 0.5 of rank 1; a region has none.
+    assert plain.tolist() == [[[-1.0, 3.0], [-2.0, 6.0]], [[7.5, 9.5], [7.5, 8.5]]]
+    assert access.tolist() == [[[-9.0, 3.0], [-2.0, 6.0]], [[7.5, 9.5], [7.5, 30.0]]]
+
+
+def test_the_nearest_vertices_of_many_places_are_found() -> None:
+    vertices = np.column_stack([np.arange(20_000.0), np.zeros(20_000)])
+
+    places, nearest = nearest_vertices(cKDTree(vertices), vertices + 0.25)
+
+    assert places.tolist() == nearest.tolist() == list(range(20_000))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_all_nearest_vertices_are_found_in_trees_of_few(count: int) -> None:
+    vertices = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[:count]
+    places, nearest = nearest_vertices(cKDTree(vertices), np.array([[1.0, 1.0], [0.1, 0.0], [9.0, 0.0]]))
+
+    far = 1 if count > 1 else 0
+    wanted = [*((0, vertex) for vertex in range(count)), (1, 0), (2, far)]
+    assert sorted(zip(places.tolist(), nearest.tolist(), strict=True)) == wanted
 
 
 def test_the_configuration_says_what_decides() -> None:

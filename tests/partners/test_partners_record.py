@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from record_helpers import BACKENDS, StandIn, run_pair, stand_in
+from report_helpers import falling, write_csv
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
-from precice_lb.partners.view import write_beside
+from precice_lb.partners.view import partners_of_split, partners_section, write_beside
+from precice_lb.recommend import load_sources, recommend_split
+from precice_lb.report import Evidence
 from precice_lb.report.at_end import write_at_end
+from precice_lb.report.blocks import Chart, Missing, Paragraph
+from precice_lb.schedule import Schedule
 from precice_lb.store import read_runs
 
 _FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-regions.xml"
@@ -60,7 +65,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda who, rank, size: stand_in(Solver, who, str(tmp_path / "precice-config.xml"), rank, size)
 
 
-def _run(start: Any, ranks: dict[str, int]) -> None:
+def _run(start: Any, ranks: dict[str, int], *, with_regions: bool = True) -> None:
     started = {(who, rank): start(who, rank, size) for who, size in ranks.items() for rank in range(size)}
     for (who, rank), participant in started.items():
         if who == "Left" and rank != 1:
@@ -68,7 +73,8 @@ def _run(start: Any, ranks: dict[str, int]) -> None:
             assert participant.set_mesh_vertex("Hot", [rank, 2.0]) == 2
         if who == "Right":
             participant.set_mesh_vertices(mesh_name="Cold", positions=np.array([[rank, 0.5], [rank, 1.5]]))
-            participant.set_mesh_access_region("Hot", [rank, rank + 1.0, 0.0, 3.0])
+            if with_regions:
+                participant.set_mesh_access_region("Hot", [rank, rank + 1.0, 0.0, 3.0])
         participant.initialize()
     for participant in started.values():
         participant.advance(1.0)
@@ -218,6 +224,21 @@ def test_what_is_missing_or_no_number_is_one_error_when_read(start: Any, tmp_pat
         read_store_meshes([tmp_path / "store"])
 
 
+@pytest.mark.parametrize(("name", "place"), [("Warm", [0.0, 0.0]), ("Hot", [0.0, 0.0, 0.0])])
+def test_meshes_that_the_configuration_does_not_have_are_one_error(
+    start: Any, tmp_path: Path, name: str, place: list[float]
+) -> None:
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices(name, [place])
+    participant.initialize()
+
+    with pytest.raises(DataError) as raised:
+        read_store_meshes([tmp_path / "store"])
+    assert str(raised.value).endswith(
+        f': expected meshes of the configuration, in its dimensions, found another "{name}"; record the run again'
+    )
+
+
 def test_the_run_that_tells_most_is_taken(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ranks_of(split: dict[str, int]) -> dict[str, int]:
         run = run_with_meshes([tmp_path / "store"], split)
@@ -243,6 +264,109 @@ def test_a_recommendation_gets_the_partners_of_its_split_beside_it(
     assert all(path.is_file() for path in written)
     (missing, *_) = json.loads((tmp_path / "out" / "partners.json").read_text())["missing"]
     assert "record with PRECICE_LB_MESHES=coordinates" in missing
+
+
+RECORDED = (
+    "partner ranks are those of the recorded Left 3 ranks and Right 2 ranks, not of Left 6 ranks and Right 2 ranks"
+)
+
+
+def test_partners_of_a_recorded_split_are_those_that_were_measured(
+    start: Any, tmp_path: Path, coordinates: None
+) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+
+    report = partners_of_split([tmp_path / "store"], {"Left": 3, "Right": 2})
+
+    assert report is not None
+    assert (report.ranks, report.forecast, report.missing) == ({"Left": 3, "Right": 2}, None, ())
+
+
+def test_partners_of_another_split_are_a_forecast_where_coordinates_are_known(
+    start: Any, tmp_path: Path, coordinates: None
+) -> None:
+    _run(start, {"Left": 3, "Right": 2}, with_regions=False)
+
+    report = partners_of_split([tmp_path / "store"], {"Left": 6, "Right": 2})
+
+    assert report is not None
+    assert report.ranks == {"Left": 6, "Right": 2}
+    assert report.forecast is not None
+    assert report.forecast.partitions == {"Hot": "bisection", "Cold": "bisection"}
+    assert report.missing == ()
+
+
+def test_with_access_regions_partners_of_another_split_are_the_recorded_ones(
+    start: Any, tmp_path: Path, coordinates: None
+) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+
+    report = partners_of_split([tmp_path / "store"], {"Left": 6, "Right": 2})
+
+    assert report is not None
+    assert (report.ranks, report.forecast) == ({"Left": 3, "Right": 2}, None)
+    assert report.missing == (f"{RECORDED}: there are access regions, which nobody knows for other ranks",)
+
+
+def test_with_boxes_alone_partners_of_another_split_are_the_recorded_ones(start: Any, tmp_path: Path) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+
+    report = partners_of_split([tmp_path / "store"], {"Left": 6, "Right": 2})
+
+    assert report is not None
+    assert report.ranks == {"Left": 3, "Right": 2}
+    first, second = report.missing
+    assert first == f"{RECORDED}: a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
+    assert second.startswith("Hot: Left to Right: level 2 and the data per time window need coordinates")
+
+
+def test_there_are_no_partners_of_other_participants(start: Any, tmp_path: Path) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+
+    assert partners_of_split([tmp_path / "store"], {"Left": 3, "Up": 2}) is None
+    assert partners_of_split([], {"Left": 3, "Right": 2}) is None
+    assert partners_of_split([tmp_path], {"Left": 3, "Right": 2}) is not None
+
+
+def _evidence(directory: Path, *more: Path) -> Evidence:
+    """A recommendation for Left and Right from a table, and further sources of the page."""
+    table = write_csv(directory / "times.csv", {"Left": falling(2.0), "Right": falling(1.0)})
+    schedule = Schedule.parallel(["Left", "Right"])
+    recommendation = recommend_split(load_sources([table]), 12, coupling=schedule, within=0.05)
+    return Evidence(recommendation, sources=(table, *more))
+
+
+def test_a_page_without_recorded_meshes_says_what_to_record(tmp_path: Path) -> None:
+    with pytest.raises(Missing) as raised:
+        list(partners_section(_evidence(tmp_path)))
+
+    assert str(raised.value) == (
+        "no run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates; for compiled solvers "
+        "add <export:csv> to their participants, and name that directory to precice-lb partners"
+    )
+
+
+def test_a_page_shows_a_picture_of_each_mesh_and_then_what_is_missing(start: Any, tmp_path: Path) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+
+    picture, missing, *_ = partners_section(_evidence(tmp_path, tmp_path / "store"))
+
+    assert isinstance(picture, Chart)
+    assert picture.name == "partners-1"
+    assert picture.caption == (
+        "Each cell is a pair of ranks of Left and Right: grey pairs only open a connection, coloured ones exchange "
+        "data."
+    )
+    assert isinstance(missing, Paragraph)
+    assert missing.text.startswith("Partner ranks are those of the recorded Left 3 ranks and Right 2 ranks, not of ")
+
+
+def test_a_page_says_why_meshes_cannot_be_read(start: Any, tmp_path: Path) -> None:
+    _run(start, {"Left": 3, "Right": 2})
+    next((tmp_path / "store").rglob("Left-1-3.h5")).unlink()
+
+    with pytest.raises(Missing, match="expected stores of all 3 ranks of Left, found none of rank 1"):
+        list(partners_section(_evidence(tmp_path, tmp_path / "store")))
 
 
 def test_the_end_of_a_run_writes_partners_beside_its_recommendation(tmp_path: Path) -> None:
