@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -76,7 +77,9 @@ def test_a_coupled_run_of_three_ranks(case: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     logs = {name: (case / "pulse" / f"{name}.log").read_text() for name in ("Inner", "Outer")}
-    assert [line.split(":")[0] for line in done.stdout.splitlines()[:2]] == ["Inner", "Outer"]
+    *started_lines, last_line = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in started_lines] == ["Inner", "Outer"]
+    assert re.fullmatch(r"ended after \d+\.\d s; precice-lb summary says where they went", last_line)
     assert "of an earlier run" not in logs["Inner"]
     cores = [line.split()[1] for log in logs.values() for line in log.splitlines() if "Cpus_allowed_list" in line]
     assert len(cores) == 3
@@ -115,15 +118,17 @@ def test_a_signal_ends_all_ranks_but_not_under_nohup(
     case: Path, number: signal.Signals, code: int, seconds: str, under: list[str]
 ) -> None:
     command = [*under, sys.executable, "-m", "precice_lb", "launch", *ONE_EACH, *solvers(seconds, seconds)]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         logs = [case / f"{name}.log" for name in ("Left", "Right")]
         wait_until(lambda: all(log.exists() and log.read_text() for log in logs))
         running.send_signal(number)
-        assert running.wait(timeout=300) == code
+        _, error_text = running.communicate(timeout=300)
+        assert running.returncode == code
     finally:
         running.kill()
     assert not of_this_case(case)
+    assert ("logs and what was recorded are kept; launch starts anew" in error_text) == (code == 130)
 
 
 # --- scripts -------------------------------------------------------------------------------------------------------
@@ -180,6 +185,23 @@ def test_options_of_a_job_write_its_script_and_start_nothing(
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--directory", "Left=."],
+        ["--launcher", "mpiexec"],
+        ["--mpi", "pmix"],
+        ["--slurm", "partition=cpu"],
+        ["--", "python", "solver.py"],
+    ],
+)
+def test_what_a_study_says_already_is_refused_beside_it(
+    more: list[str], case: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = "--study: expected --split, --set and --write alone beside it, found more; use --set"
+    assert expected in refused(capsys, "launch", "--study", "study.toml", *more)
 
 
 def test_more_ranks_than_cores_are_refused(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

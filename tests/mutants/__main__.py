@@ -46,7 +46,7 @@ _FURTHER_TESTS = {
         "tests/split",
     ],
     "chain": ["tests/decisions"],
-    "cli": ["tests/golden"],
+    "cli": ["tests/campaign/test_launch_scripts.py", "tests/golden"],
     "models": ["tests/decisions"],
     "recommend": ["tests/decisions"],
     "report": ["tests/golden"],
