@@ -81,7 +81,7 @@ def read_merged(path: Path) -> list[RankFile]:
         if (np.diff(index["rank"]) <= 0).any():
             raise StoreError("expected every rank once, rising, found others in /ranks")
         shapes = {name: column.shape for name, column in _columns(file).items()}
-        if index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
+        if (index["rows"] < 0).any() or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
         common, different = metadata_of(file.attrs), [json.loads(text) for text in _texts(file, "metadata")]
         initialize, configurations = table(file, "initialize"), _texts(file, "configurations")

@@ -1,7 +1,9 @@
-"""Which ranks were one launch and which launches one coupled run, from ids, exchange directories and times."""
+"""Which ranks were one launch and which launches one coupled run, from ids, exchange directories and times; locks."""
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ from store_helpers import PARALLEL, START, row, write_store
 
 from precice_lb.dataset import load_runs, remarks
 from precice_lb.report import summarise
+from precice_lb.store import read_runs
+from precice_lb.store.reader import lock
 
 M2N = '<m2n:sockets acceptor="{}" connector="{}" exchange-directory="{}"/>'
 COUPLED = PARALLEL.replace("<coupling", M2N.format("A", "B", "..") + "<coupling", 1)
@@ -123,3 +127,53 @@ def test_stores_without_ids_are_grouped_by_time_and_that_is_said(tmp_path: Path)
         _launch(tmp_path, "B", ranks, begin, 10, launch=None)
     assert _splits(tmp_path) == [{"A": 1, "B": 1}, {"A": 2, "B": 2}]
     assert sum("from when they ran" in text for text in remarks(load_runs([tmp_path]))) == 2
+
+
+def test_ranks_of_one_launch_belong_together_wherever_their_stores_lie(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_store(tmp_path / f"node{rank}", [row(1, 1, 1, 1)], "A", rank, 2, configuration=COUPLED, launch="x")
+    assert _splits(tmp_path) == [{"A": 2}]
+    assert [len(group) for run in read_runs([tmp_path]) for group in run] == [2]
+
+
+def test_ranks_of_different_launches_are_never_one_launch(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_store(tmp_path, [row(1, 1, 1, 1)], "A", rank, 2, configuration=COUPLED, launch=f"launch {rank}")
+    assert [[[store.metadata["rank"] for store in group] for group in run] for run in read_runs([tmp_path])] == [
+        [[0]],
+        [[1]],
+    ]
+
+
+def test_participants_without_ids_that_ran_at_once_are_one_run_wherever_their_stores_lie(tmp_path: Path) -> None:
+    for name in "AB":
+        _launch(tmp_path / name, name, 2, 0, 10, launch=None)
+    assert _splits(tmp_path) == [{"A": 2, "B": 2}]
+
+
+def test_runs_at_once_without_ids_are_told_apart_by_the_directory_of_their_stores(tmp_path: Path) -> None:
+    for directory, ranks in (("one", 1), ("two", 2)):
+        for name in "AB":
+            _launch(tmp_path / directory, name, ranks, 0, 10, launch=None)
+    assert _splits(tmp_path) == [{"A": 1, "B": 1}, {"A": 2, "B": 2}]
+
+
+def test_whoever_waits_for_a_lock_gets_it_once_it_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    holder = lock(path)
+    timer = threading.Timer(0.3, holder.close)
+    timer.start()
+    begin = time.monotonic()
+    lock(path, 60.0).close()
+    assert 0.2 < time.monotonic() - begin < 30.0
+    timer.join()
+
+
+def test_whoever_waits_too_long_for_a_lock_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with lock(path):
+        for seconds in (0.0, 0.15):
+            begin = time.monotonic()
+            with pytest.raises(BlockingIOError):
+                lock(path, seconds)
+            assert time.monotonic() - begin >= seconds

@@ -160,3 +160,18 @@ def test_keys_of_a_later_version_are_kept_and_passed_over(tmp_path: Path, monkey
         with monkeypatch.context() as before:
             before.delitem(METADATA, "cpus")
             assert [store.metadata.get("cpus") for store in by_rank(tmp_path / place)] == [None] * 4
+
+
+def test_a_column_in_which_all_ranks_agree_is_written_once(tmp_path: Path) -> None:
+    for rank, solve in enumerate((0.1, 0.2, 0.1)):
+        write_store(tmp_path / "store", [row(w, solve, 0.3, 0.0) for w in (1, 2)], "A", rank, 3)
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
+    with h5py.File(path) as file:
+        shapes = {name: column.shape for name, column in file["advances"].items()}
+    assert shapes.pop("solve_ns") == (3, 2)
+    assert set(shapes.values()) == {(1, 2)}
+    assert [store.advances["solve_ns"].tolist() for store in read_merged(path)] == [
+        [100_000_000] * 2,
+        [200_000_000] * 2,
+        [100_000_000] * 2,
+    ]

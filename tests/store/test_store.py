@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -40,7 +41,16 @@ from precice_lb.store import (
     read_store,
 )
 from precice_lb.store.columns import CPU
-from precice_lb.store.schema import USER_KEYS, decode, encode, is_store_name, store_directory, store_filename, validate
+from precice_lb.store.schema import (
+    USER_KEYS,
+    decode,
+    encode,
+    is_store_name,
+    store_directory,
+    store_filename,
+    validate,
+    xml_tags,
+)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -323,6 +333,13 @@ BASE = """<?xml version="1.0"?>
 def test_the_fingerprint_ignores_what_calibration_changes(old: str, new: str, is_same: bool) -> None:
     assert old in BASE
     assert (case_fingerprint(BASE.replace(old, new)) == case_fingerprint(BASE)) is is_same
+
+
+def test_text_that_ends_too_early_for_xml_is_hashed_as_it_stands() -> None:
+    text = "<precice-configuration><log/>"
+    assert xml_tags(text) is None
+    assert case_fingerprint(text) == hashlib.sha256(text.encode()).hexdigest()
+    assert xml_tags('<a:b c="d"/>') == [("a:b", {"c": "d"}), ("a:b", None)]
 
 
 def test_the_fingerprint_ignores_the_fields_of_first_guesses() -> None:

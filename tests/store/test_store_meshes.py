@@ -13,6 +13,7 @@ from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.record import MeshNotes
 from precice_lb.store import RecordedMeshes, StoreWriter, read_runs, read_store, recorded_meshes
+from precice_lb.store.columns import MESHES
 
 NAMES = ("Fluid <&>", "ĝ" * 500)
 
@@ -93,3 +94,20 @@ def test_damaged_meshes_are_one_error_and_the_times_are_read(tmp_path: Path, mer
     assert len(group[0].advances) == 1
     with pytest.raises(StoreError, match=f"{path.name}: expected .* (mesh|/coordinates)"):
         recorded_meshes(*group)
+
+
+def test_cells_are_counted_by_the_vertices_of_their_kind(tmp_path: Path) -> None:
+    lines = np.zeros(5, MESHES.dtype)
+    lines["dimensions"], lines["vertices"] = 3, 10
+    for number, kind in enumerate(("edges", "triangles", "quads", "tetrahedra")):
+        lines[kind][[number, 4]] = 1, 2
+    lines["name"] = np.arange(5)
+    meshes = RecordedMeshes(tuple("abcde"), lines, cells=np.arange(39, dtype=np.int32) % 10)
+    read = recorded_meshes(read_store(write_store(tmp_path, CALLS, meshes=meshes)))
+    assert read.cell_starts.tolist() == [0, 2, 5, 9, 13, 39]
+    assert read.cells.tolist() == (np.arange(39) % 10).tolist()
+
+
+def test_no_meshes_are_tables_without_rows() -> None:
+    assert RecordedMeshes().names == ()
+    assert [len(values) for values in RecordedMeshes().arrays().values()] == [0] * 4
