@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from precice_lb._version import VERSION
-from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
+from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
 from precice_lb.text import checked_list, checked_name, say, without_versions
@@ -182,8 +182,6 @@ def named_values(
                 if not name or not value:
                     raise ValueError(text)
                 values[name] = read(name, value)
-            except InfeasibleError as error:
-                raise DataError(f"{option}: {error}") from error
             except ValueError:
                 raise DataError(f"{option}: expected {expected}, found {text!r}") from None
     if participants is not None:
