@@ -118,6 +118,23 @@ def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
         assert (process.wait(300), complaint) == (0, b"")
 
 
+def test_output_that_a_full_disk_does_not_take_is_refused(stores: Path) -> None:
+    """Also such a short one that it is written at the end alone."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full")
+    command = [sys.executable, "-m", "precice_lb"]
+    for words in (["summary", str(stores), "--format", "json"], ["completion", "bash"]):
+        with full.open("w") as output:
+            done = subprocess.run(
+                [*command, *words], stdout=output, stderr=subprocess.PIPE, text=True, timeout=300, check=False
+            )
+        assert (done.returncode, done.stderr.splitlines()[:1]) == (
+            2,
+            ["precice-lb: error: [Errno 28] No space left on device"],
+        )
+
+
 # --- demo ----------------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +155,9 @@ def test_the_demo_runs_in_the_current_directory(
     assert main(["demo", "--directory", "there"]) == 0
     assert places == [tmp_path / "demo", tmp_path / "there"]
     # By hand: the law gives Inner 0.2025 s on 12 ranks and 0.2165 s on 11, and Outer less.
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "The load of this demo is emulated: every rank sleeps for what the cost law in there/case/law.json says; no "
+        "hardware is measured.",
         "By the law of the emulated load the best split is Inner 12, Outer 4 ranks: 0.2025 s per window.",
         "The recommended one, Inner 11, Outer 5 ranks, takes 6.9 % longer by that law.",
     ]
