@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calibrate_helpers import run_of
@@ -37,7 +38,7 @@ def write_result(study: Path, outcomes: list[str], version: str | None = None) -
     directory = study.parent / "campaign"
     result = CampaignResult({}, directory=directory)
     result.asked = read_study(study).asked()
-    stated = {} if version is None else {"version": version}
+    stated: dict[str, Any] = {} if version is None else {"version": version}
     for number, outcome in enumerate(outcomes, start=1):
         split = {"Inner": 2 * number, "Outer": number}
         versions = {} if version is None else dict.fromkeys(split, version)
