@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from precice_lb._version import VERSION
-from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
+from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match
 from precice_lb.text import checked_list, checked_name, say, without_versions
@@ -94,8 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(f"precice-lb: interrupted: {stopped}", sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader has seen enough (| head); nothing may complain when the interpreter flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough (| head).
+        _drop_output()
         return 0
     except (PreciceLBError, CycloptsError, OSError) as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
@@ -108,7 +108,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, UnknownOptionError) and tokens[0] in _WITH_KEYS:
             text += " Keys of a study are set by --set KEY=VALUE; configs/README.md lists them."
         say(f"precice-lb: error: {text}", sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # A full disk.
+            _drop_output()
         return 1 if isinstance(error, TooFewRunsError) else 2
+
+
+def _drop_output() -> None:
+    """Lead standard output into nothing: nothing may complain when the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(tokens: list[str]) -> int:
@@ -182,8 +192,6 @@ def named_values(
                 if not name or not value:
                     raise ValueError(text)
                 values[name] = read(name, value)
-            except InfeasibleError as error:
-                raise DataError(f"{option}: {error}") from error
             except ValueError:
                 raise DataError(f"{option}: expected {expected}, found {text!r}") from None
     if participants is not None:

@@ -163,7 +163,7 @@ def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None =
         raise DataError(
             f"--config: expected profiling files to read with {config}, found recorded stores; leave it out"
         )
-    runs = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
+    runs = load_runs(recorded, warmup=warmup, complete=enrich)
     if raw:
         profiled, notes = profiled_runs(raw, configuration=config, warmup=warmup)
         runs += profiled

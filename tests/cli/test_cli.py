@@ -108,14 +108,28 @@ def test_stores_of_two_cases_are_refused(stores: Path, tmp_path: Path, capsys: p
     assert "one case" in refused(capsys, "recommend", stores, tmp_path, "--ranks", "12")
 
 
-def test_a_reader_that_stops_early_is_no_error(stores: Path) -> None:
-    command = [sys.executable, "-m", "precice_lb", "summary", *[str(stores)] * 40]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(("count", "form"), [(40, "table"), (1, "json")], ids=["long", "short"])
+def test_a_reader_that_stops_early_is_no_error(stores: Path, count: int, form: str) -> None:
+    command = [sys.executable, "-m", "precice_lb", "summary", *[str(stores)] * count, "--format", form]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         complaint = process.stderr.read()
         assert (process.wait(300), complaint) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_short_output_that_a_full_disk_does_not_take_is_an_error(tmp_path: Path) -> None:
+    """It is written at the end alone, as Python does unless it is told otherwise."""
+    write_campaign(tmp_path, SPLITS[:1])
+    command = [sys.executable, "-m", "precice_lb", "check", str(tmp_path), "--format", "json"]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr == "precice-lb: error: [Errno 28] No space left on device\n"
 
 
 # --- demo ----------------------------------------------------------------------------------------------------------
@@ -138,7 +152,9 @@ def test_the_demo_runs_in_the_current_directory(
     assert main(["demo", "--directory", "there"]) == 0
     assert places == [tmp_path / "demo", tmp_path / "there"]
     # By hand: the law gives Inner 0.2025 s on 12 ranks and 0.2165 s on 11, and Outer less.
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "The load of this demo is emulated: every rank sleeps for what the cost law in there/case/law.json says; no "
+        "hardware is measured.",
         "By the law of the emulated load the best split is Inner 12, Outer 4 ranks: 0.2025 s per window.",
         "The recommended one, Inner 11, Outer 5 ranks, takes 6.9 % longer by that law.",
     ]

@@ -45,6 +45,27 @@ def test_help_of_every_command_has_an_example_and_the_exit_codes(
     assert "Exit codes: 0 done" in text
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_says_something_of_every_argument_and_option(words: tuple[str, ...]) -> None:
+    command = app
+    for word in words:
+        command = command[word]
+    arguments = [argument for argument in command.assemble_argument_collection(parse_docstring=True) if argument.show]
+    # What files a reader of another tool takes is in the text above its options.
+    read = {"PATHS"} if words[0] == "import" else set()
+    assert [argument.name for argument in arguments if not argument.parameter.help and argument.name not in read] == []
+
+
+def test_help_says_something_of_every_command() -> None:
+    assert [name for name in app if not name.startswith("-") and not app[name].help] == []
+
+
+def test_help_of_import_is_not_that_of_the_command_that_it_is_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Bring measurements of other tools into a store or a table for recommend." in text
+
+
 def test_exit_codes_are_those(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stores = tmp_path / "stores"
     write_store(stores, [row(w, 0.1 * (1 + 0.1 * w), 0.2, 0.1) for w in range(1, 31)])

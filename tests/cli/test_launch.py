@@ -184,6 +184,31 @@ def test_options_of_a_job_write_its_script_and_start_nothing(
     assert list(case.glob("*.log")) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "script", "command"),
+    [
+        (["--slurm", "time=01:00:00"], "job.sbatch", "sbatch ./here/job.sbatch"),
+        ([], "run.sh", "./here/run.sh"),
+    ],
+    ids=["options of a job", "none"],
+)
+def test_in_an_allocation_scripts_of_a_job_are_written_where_its_options_are_said(
+    options: list[str],
+    script: str,
+    command: str,
+    case: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+    assert main(["launch", *ONE_EACH[:2], *options, "--write", "here", *solvers()]) == 0
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"nothing was started; start it: {command}"
+    assert (case / "here" / script).exists()
+    assert list(case.glob("*.log")) == []
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,19 @@ def test_end_of_the_name_of_a_file_says_its_format(
     assert Path("new", name).read_text() == shown
 
 
+@pytest.mark.parametrize(
+    ("command", "whole"), [("summary", False), ("compare", False), ("check", True)], ids=lambda value: str(value)
+)
+def test_lines_are_as_wide_as_the_screen_but_whole_where_programs_search_them(
+    command: str, whole: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    main([command, *COMMANDS[command]])
+
+    assert (max(map(len, capsys.readouterr().out.splitlines())) > 60) == whole
+
+
 @pytest.mark.parametrize(("command", "sources"), COMMANDS.items(), ids=COMMANDS)
 def test_file_that_ends_in_md_has_markdown(
     command: str, sources: list[str], capsys: pytest.CaptureFixture[str]
