@@ -136,8 +136,15 @@ def launch(
         with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
             return _start(of_case, cores, Path(temporary))
     folder = write or _FOLDER
-    name_files(write_scripts(of_case, cores, folder, stated_options=_stated_options(tables)))
-    script = os.path.relpath(folder / ("job.sbatch" if is_job else "run.sh"))
+    written = write_scripts(of_case, cores, folder, stated_options=_stated_options(tables))
+    name = "job.sbatch" if is_job else "run.sh"
+    if name not in [path.name for path in written]:
+        raise DataError(
+            f"expected {of_case.launcher.name} on this machine, so that {name} can start ranks, found none; install "
+            "it, or name another launcher (--launcher)"
+        )
+    name_files(written)
+    script = os.path.relpath(folder / name)
     name_missing_limit(Path(script))
     say(f"nothing was started; start it: {script_command(script)}")
     return 0

@@ -200,6 +200,7 @@ def test_in_an_allocation_scripts_of_a_job_are_written_where_its_options_are_sai
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
 
     assert main(["launch", *ONE_EACH[:2], *options, "--write", "here", *solvers()]) == 0
@@ -210,6 +211,17 @@ def test_in_an_allocation_scripts_of_a_job_are_written_where_its_options_are_sai
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_no_script_is_announced_where_its_launcher_is_missing(
+    case: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "python", "exit 1").parent))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+    error = refused(capsys, "launch", *ONE_EACH[:2], "--write", "here", *solvers())
+
+    assert "expected srun on this machine, so that run.sh can start ranks, found none; install it" in error
 
 
 @pytest.mark.parametrize(
