@@ -60,7 +60,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     longest_window = recommendation.interval[1]
     scripts = write_scripts(chosen, recommendation.split, place / "launch", window_seconds=longest_window)
     written += scripts
-    start_script = _start_script(scripts, study)
+    start_script = start_script_of(scripts, study)
     start_scripts = () if start_script is None else (start_script,)
     evidence = evidence_of(recommendation, measured, (place, *result.existing), seed, start_scripts)
     pages = attempted("the report", lambda: write_report(build_page(evidence), place / "report")) or []
@@ -83,7 +83,7 @@ def name_missing_limit(script: Path) -> None:
         say(problem)
 
 
-def _start_script(scripts: Sequence[Path], study: Study) -> Path | None:
+def start_script_of(scripts: Sequence[Path], study: Study) -> Path | None:
     """Return the script that starts a split as the study's launcher does, or None if none could be written."""
     preferred_suffix = ".sbatch" if study.launcher.name == "slurm" else ".sh"
     for script in scripts:

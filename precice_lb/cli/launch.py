@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import Settings, app, named_values, split_values
-from precice_lb.cli.flow import name_files, name_missing_limit
+from precice_lb.cli.flow import name_files, name_missing_limit, start_script_of
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.text import say, script_command
@@ -137,14 +137,14 @@ def launch(
             return _start(of_case, cores, Path(temporary))
     folder = write or _FOLDER
     written = write_scripts(of_case, cores, folder, stated_options=_stated_options(tables))
-    name = "job.sbatch" if is_job else "run.sh"
-    if name not in [path.name for path in written]:
+    start_script = start_script_of(written, of_case)
+    if start_script is None:
         raise DataError(
-            f"expected {of_case.launcher.name} on this machine, so that {name} can start ranks, found none; install "
+            f"expected {of_case.launcher.name} on this machine, so that run.sh can start ranks, found none; install "
             "it, or name another launcher (--launcher)"
         )
     name_files(written)
-    script = os.path.relpath(folder / name)
+    script = os.path.relpath(start_script)
     name_missing_limit(Path(script))
     say(f"nothing was started; start it: {script_command(script)}")
     return 0

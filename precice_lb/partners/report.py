@@ -34,8 +34,8 @@ _FEWER = 0.8
 
 
 def _is_worth_it(pairs: int, now: int) -> bool:
-    """Return whether a change leaves so few of the pairs there are now; without any there is nothing to save."""
-    return pairs < now and pairs <= _FEWER * now
+    """Tell whether a change leaves few enough of the pairs that there are now; where there are none, it saves none."""
+    return now > 0 and pairs <= _FEWER * now
 
 
 def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:

@@ -239,17 +239,24 @@ def test_a_chain_of_participants_with_threads_counts_cores(tmp_path: Path) -> No
     assert (written["unit"], written["segments"][0]["split"]) == ("cores", {"Left": 2, "Right": 2})
 
 
-def test_the_next_split_is_decided_on_with_earlier_runs_of_the_case(tmp_path: Path) -> None:
-    path = write_copies(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
-    run_study(path)
-    changed(path, ("splits = [", "existing = ['campaign']\nsplits = ["))
+def run_and_note_questions(study: Path, directory: Path) -> list[DecisionProblem]:
+    """Run a chain that stays at its first split; return what it was asked to decide on."""
     asked: list[DecisionProblem] = []
 
     def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         asked.append(question)
         return Decision(dict(segments[-1].split), "stay", "stay")
 
-    run_with(decide, read_study(path), tmp_path / "chain")
+    run_with(decide, read_study(study), directory)
+    return asked
+
+
+def test_the_next_split_is_decided_on_with_earlier_runs_of_the_case(tmp_path: Path) -> None:
+    path = write_copies(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
+    run_study(path)
+    changed(path, ("splits = [", "existing = ['campaign']\nsplits = ["))
+
+    asked = run_and_note_questions(path, tmp_path / "chain")
 
     # The first of three segments has the split of the study.
     assert len(asked) == 2
@@ -267,13 +274,7 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
     path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 20\n\n[chain]"))
     run_study(path)
     path.write_text(path.read_text().replace("splits = [", "existing = ['small', 'campaign']\nsplits = ["))
-    asked: list[DecisionProblem] = []
-
-    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
-        asked.append(question)
-        return Decision(dict(segments[-1].split), "stay", "stay")
-
-    run_with(decide, read_study(path), tmp_path / "chain")
+    asked = run_and_note_questions(path, tmp_path / "chain")
     # The first of three segments has the split of the study.
     assert len(asked) == 2
     for question in asked:

@@ -146,12 +146,26 @@ def test_why_there_is_no_other_split_is_said(tmp_path: Path) -> None:
     assert [note for note in snapshot.notes if note.startswith("no split to compare with: ")] != []
 
 
-def test_profiling_files_of_a_recorded_participant_are_left_alone(tmp_path: Path) -> None:
-    folder = followed(tmp_path, "fundamental")
+def write_profiled_and_recorded(directory: Path, recorded_windows: int = 5) -> tuple[Path, int]:
+    """Write profiling files of A and B, and a store of the same run of A.
+
+    Returns
+    -------
+    folder : Path
+        Where the profiling files lie.
+    start_ns : int
+        Unix time at which the run began, in nanoseconds.
+    """
+    folder = followed(directory, "fundamental")
     start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
-    text = (tmp_path / "precice-config.xml").read_text()
-    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 3)]
-    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+    text = (directory / "precice-config.xml").read_text()
+    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, recorded_windows + 1)]
+    write_store(directory / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+    return folder, start_ns
+
+
+def test_profiling_files_of_a_recorded_participant_are_left_alone(tmp_path: Path) -> None:
+    write_profiled_and_recorded(tmp_path, recorded_windows=2)
 
     of_a, of_b = watch_run(tmp_path).participants
 
@@ -160,11 +174,7 @@ def test_profiling_files_of_a_recorded_participant_are_left_alone(tmp_path: Path
 
 
 def test_a_participant_whose_profiling_files_come_later_joins_the_run(tmp_path: Path) -> None:
-    folder = followed(tmp_path, "fundamental")
-    start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
-    text = (tmp_path / "precice-config.xml").read_text()
-    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 6)]
-    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
+    folder, _ = write_profiled_and_recorded(tmp_path)
     (folder / "B-0-1.txt").rename(tmp_path / "later")
     observer = Observer(tmp_path)
     assert [part.participant for part in snapshot_of(observer).participants] == ["A"]
@@ -191,12 +201,8 @@ def test_of_profiling_files_alone_those_last_written_before_the_latest_began_are
 def test_profiling_files_that_were_last_written_before_the_run_began_are_of_another_run(
     seconds_after_start: int, is_of_this_run: bool, tmp_path: Path
 ) -> None:
-    folder = followed(tmp_path, "fundamental")
-    start_ns = read_header(folder / "A-0-1.txt").unix_us * 1000
+    folder, start_ns = write_profiled_and_recorded(tmp_path)
     (folder / "A-0-1.txt").unlink()
-    text = (tmp_path / "precice-config.xml").read_text()
-    rows = [row(window, 0.1, 0.1, 0.1) for window in range(1, 6)]
-    write_store(tmp_path / "precice-lb-store", rows, "A", configuration=text, started_unix_ns=start_ns)
     written_ns = start_ns + seconds_after_start * 10**9
     os.utime(folder / "B-0-1.txt", ns=(written_ns, written_ns))
 
